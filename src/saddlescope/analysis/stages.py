@@ -1,0 +1,214 @@
+"""When something was learned: passages of predicted levels, and stages of curves that come without a prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from saddlescope.core.stage import Mark, Stage
+
+
+def passage(time: np.ndarray, series: np.ndarray, mark: Mark) -> float | None:
+    """Moment at which `series` (len(time),) does what `mark` describes, None if it does not.
+
+    Linear between grid points: exact where the engines put the passage on the grid, as they do.
+    """
+    if mark.event == "peak":
+        inner = int(np.argmax(series))
+        return float(time[inner]) if 0 < inner < len(series) - 1 else None
+    excess = series - mark.level if mark.event != "falls" else mark.level - series
+    above = excess >= 0
+    if mark.event == "stays above":
+        if not above[-1]:
+            return None
+        below = np.flatnonzero(~above)
+        if not below.size:
+            return float(time[0])
+        left = int(below[-1])
+    else:
+        if above[0] or not above.any():
+            return float(time[0]) if above[0] else None
+        left = int(np.argmax(above)) - 1
+    e0, e1 = excess[left], excess[left + 1]
+    return float(time[left] + (time[left + 1] - time[left]) * (-e0 / (e1 - e0)))
+
+
+def log_speed(time: np.ndarray, loss: np.ndarray) -> np.ndarray:
+    """|d log L / d log t| between neighbouring grid points (len(time) − 1,); the first interval from t=0 is inf."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        speed = np.abs(np.diff(np.log(loss)) / np.diff(np.log(time)))
+    return np.where(np.isfinite(speed), speed, np.inf)
+
+
+def slowest(time: np.ndarray, loss: np.ndarray, start: float, end: float) -> float | None:
+    """Loss where the curve is flattest between two moments: the level of the plateau between them."""
+    middle = (time[1:] + time[:-1]) / 2
+    speed = np.where((time[:-1] >= start) & (time[1:] <= end), log_speed(time, loss), np.inf)
+    if not np.isfinite(speed).any():
+        return None if not len(middle) else float(np.interp((start + end) / 2, time, loss))
+    flattest = int(np.argmin(speed))
+    return float((loss[flattest] + loss[flattest + 1]) / 2)
+
+
+def stages_at_marks(
+    time: np.ndarray, observables: Mapping[str, np.ndarray], marks: Sequence[Mark], predicted: Sequence[Stage]
+) -> list[Stage]:
+    """The predicted stages that a trajectory went through, with measured times and plateau losses, in their order.
+
+    observables: arrays with time first.  A stage's loss is taken where the curve is flattest before the next
+    passage, after the last one at the end.
+    """
+    found = []
+    for mark, stage in zip(marks, predicted, strict=True):
+        series = observables[mark.observable][(slice(None), *mark.index)]
+        moment = passage(time, series, mark)
+        if moment is not None:
+            found.append((moment, stage))
+    moments = sorted(moment for moment, _ in found)
+    loss = observables["loss"]
+    stages = []
+    for moment, stage in found:
+        later = [other for other in moments if other > moment]
+        level = slowest(time, loss, moment, later[0]) if later else float(loss[-1])
+        stages.append(Stage(stage.index, moment, level, stage.label, stage.extra))
+    return stages
+
+
+class FoundStage(NamedTuple):
+    """A stage of a curve without theory: from `start` to `end` lies the drop, `time` is its steepest moment.
+
+    confidence in [0, 1]: how clearly it stands out.
+    """
+
+    time: float
+    start: float
+    end: float
+    loss_before: float
+    loss_after: float
+    confidence: float
+
+
+def detect_stages(
+    time: np.ndarray, loss: np.ndarray, *, noisy: bool | None = None, smallest_drop: float = 1e-3, count: int | None = None
+) -> list[FoundStage]:
+    """Drops of any loss curve, in order.
+
+    noisy: None decides by the share of rises.  smallest_drop: share of the whole fall below which a drop is ignored.
+    count: number of drops if theory knows it.
+    """
+    time, loss = _checked(time, loss)
+    if noisy is None:
+        noisy = looks_noisy(loss)
+    return (_stages_by_change_points if noisy else _stages_by_speed)(time, loss, smallest_drop, count)
+
+
+def looks_noisy(loss: np.ndarray) -> bool:
+    """A gradient flow only falls; more than 2% of steps that rise by more than rounding mean noise."""
+    rises = np.diff(loss) > 1e-9 * np.abs(loss[:-1])
+    return bool(rises.mean() > 0.02)
+
+
+def _checked(time: np.ndarray, loss: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    time, loss = np.asarray(time, float), np.asarray(loss, float)
+    if time.ndim != 1 or time.shape != loss.shape:
+        raise ValueError(f"`time` and `loss` must be two columns of equal length, got shapes {time.shape} and {loss.shape}")
+    good = np.isfinite(time) & np.isfinite(loss)
+    if not good.all():
+        first = int(np.flatnonzero(~good)[0])
+        raise ValueError(f"`loss` is not finite at row {first} (time {time[first]}): cut the curve there, or mend it")
+    if len(time) < 8:
+        raise ValueError(f"a curve needs at least 8 points to show stages, got {len(time)}")
+    if np.any(np.diff(time) <= 0):
+        raise ValueError("`time` must increase strictly")
+    return time, loss
+
+
+def _log_time(time: np.ndarray) -> np.ndarray:
+    """Log-time in which plateaus of growing length look alike; a start at zero is put one early step before."""
+    positive = time[time > 0]
+    shift = 0.0 if time[0] > 0 else positive[0]
+    return np.log(np.maximum(time, 0) + shift) if time[0] >= 0 else np.log(time - time[0] + np.diff(time)[0])
+
+
+def _resample(time: np.ndarray, loss: np.ndarray, points: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    clock = _log_time(time)
+    grid = np.linspace(clock[0], clock[-1], points)
+    return grid, np.interp(grid, clock, loss), np.interp(grid, clock, time)
+
+
+def _stages_by_speed(time, loss, smallest_drop, count):
+    """Noise-free: drops are the peaks of −dL/dlog t, plateaus the valleys between them."""
+    from scipy.signal import find_peaks
+
+    # Drops of a small start last 1e-3 of their time: the curve's own grid is kept, no resampling could hold it.
+    clock = _log_time(time)
+    speed = np.maximum(-np.diff(loss) / np.diff(clock), 0.0)
+    whole = max(loss[0] - loss.min(), np.finfo(float).tiny)
+    floor = 1e-12 * speed.max(initial=0.0) + np.finfo(float).tiny
+    height = np.log(speed + floor)
+    peaks, shape = find_peaks(np.r_[-np.inf, height, -np.inf], prominence=np.log(2.0))
+    peaks = peaks - 1
+    bounds = [0] + [int(a + np.argmin(height[a : b + 1])) for a, b in zip(peaks, peaks[1:], strict=False)] + [len(loss) - 1]
+    found = []
+    for peak, prominence, left, right in zip(peaks, shape["prominences"], bounds, bounds[1:], strict=False):
+        drop = loss[left] - loss[right]
+        if drop < smallest_drop * whole:
+            continue
+        clear = 1.0 - np.exp(-min(float(prominence), 50.0))
+        found.append(_found_stage(time, loss, int(left), int(right), float((time[peak] + time[peak + 1]) / 2), clear))
+    return _best(found, count)
+
+
+def _stages_by_change_points(time, loss, smallest_drop, count):
+    """Noisy: the least-squares staircase in log-time, its number of steps chosen where more steps stop paying."""
+    try:
+        import ruptures
+    except ImportError as error:
+        raise ImportError("noisy curves need ruptures: pip install 'saddlescope[stages]'") from error
+
+    points = min(600, max(100, len(time)))
+    _, level, moments = _resample(time, loss, points)
+    noise = np.median(np.abs(np.diff(level))) / 0.954 + np.finfo(float).tiny  # of a difference of two normals
+    whole = max(level[:5].mean() - level[-5:].mean(), np.finfo(float).tiny)
+    search = ruptures.KernelCPD(kernel="linear", min_size=max(3, points // 100)).fit(level[:, None])
+    most = count if count is not None else 12
+    cuts = search.predict(n_bkps=most)[:-1]
+    if count is None:
+        cuts = _merge_small(level, cuts, max(smallest_drop * whole, 4 * noise / np.sqrt(points / 20)))
+    edges = [0, *cuts, points]
+    found = []
+    for before, cut, after in zip(edges, edges[1:], edges[2:], strict=False):
+        high, low = level[before:cut].mean(), level[cut:after].mean()
+        error = noise * np.sqrt(1 / (cut - before) + 1 / (after - cut))
+        clear = float(np.clip(1 - np.exp(-0.5 * ((high - low) / error - 2)), 0, 1)) if high > low else 0.0
+        found.append(FoundStage(float(moments[cut]), float(moments[cut - 1]), float(moments[cut]), float(high), float(low), clear))
+    return [stage for stage in found if stage.loss_before > stage.loss_after]
+
+
+def _merge_small(level: np.ndarray, cuts: list[int], least: float) -> list[int]:
+    """Take away, one by one, the smallest step of the staircase until every step is at least `least` high."""
+    cuts = list(cuts)
+    while cuts:
+        edges = [0, *cuts, len(level)]
+        means = [level[a:b].mean() for a, b in zip(edges, edges[1:], strict=False)]
+        steps = -np.diff(means)
+        worst = int(np.argmin(steps))
+        if steps[worst] >= least:
+            break
+        del cuts[worst]
+    return cuts
+
+
+def _found_stage(time, loss, left, right, moment, confidence) -> FoundStage:
+    return FoundStage(
+        moment, float(time[left]), float(time[right]), float(loss[left]), float(loss[right]), float(confidence)
+    )
+
+
+def _best(found: list[FoundStage], count: int | None) -> list[FoundStage]:
+    if count is None or len(found) <= count:
+        return found
+    strongest = sorted(found, key=lambda stage: stage.loss_before - stage.loss_after, reverse=True)[:count]
+    return sorted(strongest, key=lambda stage: stage.time)

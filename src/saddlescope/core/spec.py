@@ -1,0 +1,145 @@
+"""Spec: the frozen parameters of one problem, with JSON round trip, digest and overrides."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .errors import BadArgument, unknown
+
+OPTIMIZERS = ("gd", "momentum", "adam", "adamw")
+SCHEDULES = ("constant", "cosine", "plateau")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec:
+    """Fields that every system shares. A system's own Spec adds its symbols and extends `check`.
+
+    horizon: end of the run in the system's clock; None: 1.3 x the last predicted time, prolonged until the
+        last plateau is reached.
+    learning_rate, steps: of `train`; steps None: as many as the horizon needs.
+    optimizer: gd, momentum, adam, adamw.
+    batch_size: None for the whole problem at every step, else sequences per step;
+        fresh_data: draw every batch anew instead of from the training set.
+    clip_norm: largest gradient norm; None for no clipping.
+    schedule: constant, cosine (after `warmup_steps` of linear warm-up), or plateau (the rate is multiplied by
+        `plateau_factor` when the evaluation loss, taken every `plateau_every` steps, has not improved
+        `plateau_patience` times in a row).
+    data_seed: of whatever data or teacher the problem draws; `--seed` moves the initial weights only.
+    """
+
+    horizon: float | None = None
+    learning_rate: float = 0.1
+    steps: int | None = None
+    optimizer: str = "gd"
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    batch_size: int | None = None
+    fresh_data: bool = False
+    clip_norm: float | None = None
+    schedule: str = "constant"
+    warmup_steps: int = 0
+    plateau_factor: float = 0.5
+    plateau_patience: int = 10
+    plateau_every: int = 100
+    data_seed: int = 0
+
+    def __post_init__(self) -> None:
+        for field, kind in _field_types(type(self)).items():
+            object.__setattr__(self, field, _coerce(field, getattr(self, field), kind))
+        self.check()
+
+    def check(self) -> None:
+        """Raise `BadArgument` for a field that has no meaning. Extended by each system's Spec."""
+        require(self.horizon is None or 0 < self.horizon < math.inf, "horizon", self.horizon, "positive and finite")
+        require(0 < self.learning_rate < math.inf, "learning_rate", self.learning_rate, "positive and finite")
+        require(self.steps is None or self.steps > 0, "steps", self.steps, "positive")
+        if self.optimizer not in OPTIMIZERS:
+            raise unknown("optimizer", self.optimizer, OPTIMIZERS)
+        if self.schedule not in SCHEDULES:
+            raise unknown("schedule", self.schedule, SCHEDULES)
+        require(0 <= self.momentum < 1, "momentum", self.momentum, "in [0, 1)")
+        require(self.weight_decay >= 0, "weight_decay", self.weight_decay, "zero or positive")
+        if self.weight_decay:
+            require(self.optimizer == "adamw", "weight_decay", self.weight_decay, "0 unless `optimizer` is adamw")
+        require(self.batch_size is None or self.batch_size > 0, "batch_size", self.batch_size, "positive")
+        if self.fresh_data and self.batch_size is None:
+            raise BadArgument("`fresh_data` needs a `batch_size`: how many sequences to draw at each step")
+        require(self.clip_norm is None or self.clip_norm > 0, "clip_norm", self.clip_norm, "positive")
+        require(self.warmup_steps >= 0, "warmup_steps", self.warmup_steps, "zero or positive")
+        require(0 < self.plateau_factor < 1, "plateau_factor", self.plateau_factor, "between 0 and 1")
+        require(self.plateau_patience >= 0, "plateau_patience", self.plateau_patience, "zero or positive")
+        require(self.plateau_every > 0, "plateau_every", self.plateau_every, "positive")
+        require(self.data_seed >= 0, "data_seed", self.data_seed, "zero or positive")
+
+    def remarks(self) -> list[str]:
+        """What a user should know of these values though they are legal."""
+        return []
+
+    def replace(self, **overrides: Any) -> typing.Self:
+        """A copy with some fields changed; an unknown field is an error that suggests the nearest."""
+        names = _field_types(type(self))
+        for name in overrides:
+            if name not in names:
+                raise unknown("field", name, names)
+        return dataclasses.replace(self, **overrides)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: list(v) if isinstance(v := getattr(self, name), tuple) else v for name in _field_types(type(self))}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> typing.Self:
+        return cls().replace(**fields)
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), sort_keys=True, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> typing.Self:
+        return cls.from_dict(json.loads(text))
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(f"{type(self).__name__}:{self.to_json()}".encode()).hexdigest()[:16]
+
+
+def require(condition: bool, field: str, value: Any, must_be: str, why: str = "") -> None:
+    if not condition:
+        raise BadArgument(f"`{field}` must be {must_be}, got {value!r}" + (f": {why}" if why else ""))
+
+
+def _field_types(cls: type) -> dict[str, Any]:
+    hints = typing.get_type_hints(cls)
+    return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
+
+
+def _coerce(field: str, value: Any, kind: Any) -> Any:
+    """Turn what JSON or a caller gives into the declared type, or say what was expected."""
+    if isinstance(kind, types.UnionType):
+        options = [option for option in typing.get_args(kind) if option is not type(None)]
+        if value is None:
+            return None
+        return _coerce(field, value, options[0])
+    if typing.get_origin(kind) is tuple:
+        item = typing.get_args(kind)[0]
+        if isinstance(value, str) or not hasattr(value, "__iter__"):
+            raise BadArgument(f"`{field}` must be a list, got {value!r}: for example --set {field}=[0.4,0.3]")
+        return tuple(_coerce(f"{field}[{index}]", entry, item) for index, entry in enumerate(value))
+    if kind is bool and isinstance(value, bool):
+        return value
+    if kind is str and isinstance(value, str):
+        return value
+    numeric = hasattr(value, "__float__") and not isinstance(value, (bool, str))
+    if kind is int and numeric and math.isfinite(float(value)) and float(value) == int(value):
+        return int(value)
+    if kind is float and numeric:
+        return float(value)
+    words = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}[kind]
+    raise BadArgument(f"`{field}` must be {words}, got {value!r}")

@@ -1,0 +1,63 @@
+"""Stage, the moment something is learned; Mark, how that moment is recognised; Prediction, a theory's answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+
+class Mark(NamedTuple):
+    """Recognises a stage in a trajectory: an observable that passes a level, or has its peak.
+
+    observable, index: which number to look at, e.g. "loss", () or "coordinate", (36,).
+    level: the value to be passed (unused by "peak").
+    event: "falls" and "rises" mean the first passage; "stays above" the last rise; "peak" the highest point.
+    """
+
+    observable: str
+    level: float
+    event: Literal["falls", "rises", "stays above", "peak"] = "falls"
+    index: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Something was learned. The same type for measured and predicted stages.
+
+    index: 1, 2, ...  time: moment of the drop, None where no theory gives one.  loss: of the plateau that follows.
+    """
+
+    index: int
+    time: float | None
+    loss: float | None
+    label: str
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"index": self.index, "time": self.time, "loss": self.loss, "label": self.label, **self.extra}
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What theory says of one start.
+
+    stages: with `marks`, one each, by which the other faces find the same stages.
+    initial_loss: before the first stage.
+    plateaus: a point on each predicted plateau, the initial one first; () where theory gives none.
+    observables: at the end of the last stage.
+    solver: how the numbers were obtained.  notes: what limits them.
+    """
+
+    stages: tuple[Stage, ...]
+    marks: tuple[Mark, ...]
+    initial_loss: float | None
+    plateaus: tuple[Any, ...] = ()
+    observables: Mapping[str, Any] = field(default_factory=dict)
+    solver: str = "closed form"
+    notes: tuple[str, ...] = ()
+
+    @property
+    def last_time(self) -> float | None:
+        times = [stage.time for stage in self.stages if stage.time is not None]
+        return max(times) if times else None

@@ -1,0 +1,192 @@
+"""System: one paper's problem, stated once, so that it can be trained, flowed and predicted."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from .errors import BadArgument, Undeclared, unknown
+from .spec import Spec
+from .stage import Prediction
+
+Face = Literal["train", "flow", "predict"]
+
+
+class Start(NamedTuple):
+    """point: what moves (weights, or the reduced state where weights cannot be formed).  frame: what does not."""
+
+    point: Any
+    frame: Any
+
+
+class Limit(NamedTuple):
+    """The ladder along which the prediction becomes exact: values of a field, from far to near."""
+
+    field: str
+    values: tuple[float, ...]
+    overrides: Mapping[str, Any] = {}
+
+
+class Symmetry(NamedTuple):
+    """A map of the weights that leaves the network's function, and so the loss, as it is."""
+
+    name: str
+    apply: Callable[[Any], Any]
+
+
+class System(ABC):
+    """The contract. Points, frames, states and views are named tuples of arrays.
+
+    A system has no loop of its own: `dynamics` moves what is stated here. Methods below `start` are written for
+    jax arrays; a system with `arrays = "any"` uses only operators and methods that NumPy shares, so that SciPy
+    solvers and predictions can call them without jax.
+
+    Class attributes: name ("room" or "room/variant"), paper (citation key), summary (one line), spec_type,
+    faces, presets (at least tiny, quick, paper: overrides of the Spec's defaults; each "tiny..." is checked by
+    the conformance suite), observables (name -> dimension names of what `measure` returns), claims.
+    """
+
+    name: ClassVar[str]
+    paper: ClassVar[str]
+    summary: ClassVar[str]
+    spec_type: ClassVar[type[Spec]]
+    faces: ClassVar[tuple[Face, ...]]
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]]
+    observables: ClassVar[Mapping[str, tuple[str, ...]]]
+    arrays: ClassVar[Literal["any", "jax"]] = "any"
+    claims: ClassVar[Sequence[Any]] = ()
+
+    def __init__(self, spec: Spec | None = None):
+        self.spec = self.preset("quick") if spec is None else spec
+        if not isinstance(self.spec, self.spec_type):
+            raise BadArgument(f"{self.name} takes a {self.spec_type.__name__}, got a {type(spec).__name__}")
+
+    @classmethod
+    def preset(cls, name: str) -> Any:
+        if name not in cls.presets:
+            raise unknown("preset", name, cls.presets)
+        return cls.spec_type(**cls.presets[name])
+
+    @property
+    def identity(self) -> tuple:
+        """What makes two systems the same problem; compiled code is shared between equal systems."""
+        return (type(self), self.spec)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, System) and self.identity == other.identity
+
+    def __hash__(self) -> int:
+        return hash(self.identity)
+
+    def __repr__(self) -> str:
+        return f"<{self.name} {self.spec.digest}>"
+
+    def declares(self, name: str) -> bool:
+        """Whether this system offers an optional part of the contract."""
+        return getattr(type(self), name) is not getattr(System, name)
+
+    def needs_face(self, face: Face) -> None:
+        if face not in self.faces:
+            raise BadArgument(f"{self.name} has no face {face!r}: it can {', '.join(self.faces)}")
+
+    @property
+    def starts_reduced(self) -> bool:
+        """Whether `start` hands out the reduced state because the weights cannot be formed (alpha = 1e-1000)."""
+        return False
+
+    @property
+    def trains_exactly(self) -> bool:
+        """Whether plain full-batch GD is trained by `descend` instead of by the network's own gradient."""
+        return self.declares("descend")
+
+    # ---- what every system states -----------------------------------------------------------------------
+
+    @abstractmethod
+    def start(self, seed: int) -> Start:
+        """The shared beginning of all faces, drawn with NumPy; `seed` moves the initial weights only."""
+
+    def view(self, point: Any, frame: Any) -> Any:
+        """The arrays that fix the network's function, from weights or from a state."""
+        raise self._undeclared("view")
+
+    def measure(self, view: Any, frame: Any) -> dict[str, Any]:
+        """Named observables, "loss" among them, with the dimensions that `observables` declares."""
+        raise self._undeclared("measure")
+
+    def clock(self, frame: Any) -> float:
+        """Time of this system per unit of gradient-flow time: a step of GD advances clock * learning_rate."""
+        return 1.0
+
+    # ---- train -------------------------------------------------------------------------------------------
+
+    def loss(self, weights: Any, frame: Any, batch: Any = None, key: Any = None) -> Any:
+        """Of the network with these weights; batch None: the whole problem. `key` drives dropout."""
+        raise self._undeclared("loss")
+
+    def samples(self, frame: Any) -> Any:
+        """The training set as a named tuple of arrays with the sample axis first, for mini-batches."""
+        raise self._undeclared("samples")
+
+    def draw(self, frame: Any, key: Any, size: int) -> Any:
+        """A fresh batch, for online training."""
+        raise self._undeclared("draw")
+
+    def evaluate(self, weights: Any, frame: Any) -> Any:
+        """The loss that schedules listen to."""
+        return self.loss(weights, frame)
+
+    def descend(self, state: Any, frame: Any, learning_rate: Any) -> Any:
+        """The exact image, under `reduce`, of one step of gradient descent on the whole problem."""
+        raise self._undeclared("descend")
+
+    # ---- flow --------------------------------------------------------------------------------------------
+
+    def reduce(self, weights: Any, frame: Any) -> Any:
+        """The exactly reduced state; need only hold along plain GD and the flow."""
+        return weights
+
+    def velocity(self, state: Any, frame: Any) -> Any:
+        """d state / d time of the gradient flow, in this system's clock."""
+        raise self._undeclared("velocity")
+
+    def jacobian(self, state: Any, frame: Any) -> Any:
+        """d velocity / d state as a matrix over the ravelled state."""
+        raise self._undeclared("jacobian")
+
+    def conserved(self, point: Any, frame: Any) -> Any:
+        """Array of quantities that the flow keeps."""
+        raise self._undeclared("conserved")
+
+    def warp(self, frame: Any) -> float:
+        """Scale T: the flow is integrated in log(1 + time/T)."""
+        raise self._undeclared("warp")
+
+    # ---- predict -----------------------------------------------------------------------------------------
+
+    def predict(self, start: Start) -> Prediction:
+        raise self._undeclared("predict")
+
+    def horizon(self, prediction: Prediction, frame: Any) -> float | None:
+        """End of a run whose Spec sets none; None where the system has no default."""
+        return None if prediction.last_time is None else 1.3 * prediction.last_time
+
+    def arrived(self, observables: Mapping[str, Any], prediction: Prediction) -> bool:
+        """Whether a run without a set horizon may end: the last plateau is reached to one part in a million."""
+        last = prediction.stages[-1].loss
+        return last is None or bool(observables["loss"] <= last + 1e-6 * abs(last))
+
+    def limit(self) -> Limit:
+        raise self._undeclared("limit")
+
+    # ---- further declarations ----------------------------------------------------------------------------
+
+    def random_weights(self, seed: int) -> Any:
+        """Weights of order one, far from any special point, at which conformance checks identities."""
+        raise self._undeclared("random_weights")
+
+    def symmetries(self, seed: int) -> Sequence[Symmetry]:
+        raise self._undeclared("symmetries")
+
+    def _undeclared(self, part: str) -> Undeclared:
+        return Undeclared(f"{self.name} does not declare `{part}`")

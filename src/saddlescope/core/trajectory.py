@@ -1,0 +1,65 @@
+"""Trajectory: an xarray.Dataset with a checked schema. Data, not a class with methods."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .system import System
+
+if TYPE_CHECKING:
+    import xarray
+
+REQUIRED_ATTRS = ("system", "face", "seed", "spec", "solver", "result", "seconds", "conserved_drift")
+
+
+def build_trajectory(
+    system: System,
+    face: str,
+    seed: int,
+    time: np.ndarray,
+    observables: Mapping[str, np.ndarray],
+    *,
+    solver: str,
+    result: str,
+    seconds: float,
+    conserved_drift: float | None,
+    extra: Mapping[str, Any] | None = None,
+) -> xarray.Dataset:
+    """Dims: time and those that `system.observables` declares; attrs carry where it comes from and how it ended."""
+    import xarray
+
+    variables = {name: (("time", *system.observables[name]), np.asarray(observables[name])) for name in system.observables}
+    attrs = {
+        "system": system.name,
+        "face": face,
+        "seed": int(seed),
+        "spec": system.spec.to_json(),
+        "solver": solver,
+        "result": result,
+        "seconds": float(seconds),
+        "conserved_drift": float("nan") if conserved_drift is None else float(conserved_drift),
+        **(extra or {}),
+    }
+    trajectory = xarray.Dataset(variables, coords={"time": np.asarray(time, float)}, attrs=attrs)
+    check_schema(trajectory)
+    return trajectory
+
+
+def check_schema(trajectory: xarray.Dataset) -> None:
+    """Raise ValueError unless every face's readers can rely on this dataset."""
+    missing = [name for name in REQUIRED_ATTRS if name not in trajectory.attrs]
+    if missing:
+        raise ValueError(f"trajectory lacks the attributes {missing}")
+    json.loads(trajectory.attrs["spec"])
+    if "loss" not in trajectory or trajectory["loss"].dims != ("time",):
+        raise ValueError("trajectory lacks `loss` over `time`")
+    time = trajectory["time"].values
+    if time.size == 0 or np.any(np.diff(time) <= 0):
+        raise ValueError("`time` must increase strictly")
+    for name, variable in trajectory.data_vars.items():
+        if variable.dims[0] != "time":
+            raise ValueError(f"`{name}` must have `time` as its first dimension, got {variable.dims}")

@@ -1,0 +1,1 @@
+"""How things move: the only loops over steps and time outside predictions."""

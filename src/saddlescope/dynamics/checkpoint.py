@@ -1,0 +1,57 @@
+"""A training run on disk: arrays only, written whole or not at all, read without executing anything."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from saddlescope.core.errors import BadArgument
+
+
+def store(path: Path, identity: str, carry: Any, rows: dict, crossed: set[int]) -> None:
+    arrays = {f"carry{number}": np.asarray(leaf) for number, leaf in enumerate(jax.tree.leaves(carry))}
+    steps = sorted(rows)
+    for name in rows[steps[0]][1]:
+        arrays[f"row_{name}"] = np.stack([rows[step][1][name] for step in steps])
+    arrays["steps"] = np.array(steps)
+    arrays["elapsed"] = np.array([rows[step][0] for step in steps])
+    arrays["about"] = np.array(json.dumps({"identity": identity, "crossed": sorted(crossed)}))
+    partial = path.with_name(path.name + ".partial")
+    try:
+        with partial.open("wb") as file:
+            np.savez(file, **arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def load(path: Path, identity: str, like: Any) -> tuple[Any, dict, set[int]]:
+    """Carry, rows and passages of a stored run; `like` gives the carry's structure."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        about = json.loads(str(arrays["about"]))
+        leaves, structure = jax.tree.flatten(like)
+        stored = [jnp.asarray(arrays[f"carry{number}"]) for number in range(len(leaves))]
+        steps, elapsed = arrays["steps"], arrays["elapsed"]
+        names = [name for name in arrays if name.startswith("row_")]
+    except (OSError, ValueError, KeyError, EOFError) as error:
+        raise BadArgument(f"cannot go on from {path}: it is no saved run ({error}); remove it to start anew") from error
+    if about["identity"] != identity:
+        raise BadArgument(f"cannot go on from {path}: it holds {about['identity']}, not {identity}; name another file")
+    for old, new in zip(stored, leaves, strict=True):
+        if old.shape != new.shape:
+            raise BadArgument(f"cannot go on from {path}: a weight has shape {old.shape}, expected {new.shape}")
+    rows = {
+        int(step): (float(elapsed[number]), {name[4:]: arrays[name][number] for name in names})
+        for number, step in enumerate(steps)
+    }
+    return jax.tree.unflatten(structure, stored), rows, set(about["crossed"])

@@ -1,0 +1,34 @@
+"""Compiled forms of a system's functions, one per system: equal systems share them, so a second call compiles nothing."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from saddlescope.core.system import System
+from saddlescope.core.tree import Layout
+
+from . import precision  # noqa: F401  (64 bits before the first trace)
+
+
+def flatten(tree: Any) -> jax.Array:
+    return jnp.concatenate([jnp.reshape(leaf, -1) for leaf in tree])
+
+
+@cache
+def flat_velocity(system: System, layout: Layout):
+    """(flat state, frame) -> flat velocity."""
+    return jax.jit(lambda flat, frame: flatten(system.velocity(layout.unravel(flat), frame)))
+
+
+@cache
+def measure_points(system: System, layout: Layout):
+    """(flat states (n, size), frame) -> observables with the point axis first."""
+
+    def one(flat, frame):
+        return system.measure(system.view(layout.unravel(flat), frame), frame)
+
+    return jax.jit(jax.vmap(one, in_axes=(0, None)))

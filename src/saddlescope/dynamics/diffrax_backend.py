@@ -1,0 +1,92 @@
+"""diffrax behind the same call as SciPy's steppers: a Path of the solver's own steps with passages among them."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import diffrax
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.optimize import brentq
+
+from saddlescope.numerics.integrate import DIVERGED, FINISHED, MAX_STEPS, Path
+
+from .compiled import flatten
+from .field import Field
+from .solvers import DIFFRAX_METHODS
+
+BATCH = 4096
+"""Steps per call: bounds the memory of the dense output."""
+
+
+@cache
+def _solve(system, layout, scale, method):
+    solver = getattr(diffrax, DIFFRAX_METHODS[method])()
+
+    def velocity(inner, flat, frame):
+        change = flatten(system.velocity(layout.unravel(flat), frame))
+        return change if scale is None else scale * jnp.exp(inner) * change
+
+    @jax.jit
+    def run(flat, frame, begin, end, first, rtol, atol):
+        solution = diffrax.diffeqsolve(
+            diffrax.ODETerm(velocity),
+            solver,
+            begin,
+            end,
+            first,
+            flat,
+            frame,
+            saveat=diffrax.SaveAt(steps=True, dense=True),
+            stepsize_controller=diffrax.PIDController(rtol=rtol, atol=atol),
+            max_steps=BATCH,
+            throw=False,
+        )
+        return solution
+
+    return run
+
+
+def integrate(
+    field: Field, state: np.ndarray, begin: float, end: float, *, method: str, rtol: float, atol: float, max_steps: int, watch
+) -> Path:
+    run = _solve(field.system, field.layout, field.scale, method)
+    times, states = [begin], [np.asarray(state)]
+    crossings: list[tuple[float, int]] = []
+    outcome, steps, at, first = FINISHED, 0, begin, None
+    first = 1e-6 * (end - begin)
+    while at < end:
+        solution: Any = run(states[-1], field.frame, at, end, first, rtol, atol)
+        taken = int(solution.stats["num_accepted_steps"])
+        time, path = np.asarray(solution.ts)[:taken], np.asarray(solution.ys)[:taken]
+        good = np.isfinite(path).all(axis=1) & np.isfinite(time)
+        if taken == 0 or not good.all():
+            outcome = DIVERGED
+            time, path = time[good], path[good]
+        if watch is not None and len(time):
+            _locate(solution, np.r_[at, time], np.vstack([states[-1], path]), watch, crossings, times, states)
+        times.extend(time)
+        states.extend(path)
+        if outcome != FINISHED:
+            break
+        at = float(time[-1])
+        first = float(time[-1] - times[-2]) if len(time) > 1 else first
+        steps += int(solution.stats["num_steps"])
+        if at < end and steps >= max_steps:
+            outcome = MAX_STEPS
+            break
+    order = np.argsort(times, kind="stable")
+    return Path(np.array(times)[order], np.array(states)[order], outcome, tuple(crossings), steps)
+
+
+def _locate(solution, time, path, watch, crossings, times, states) -> None:
+    signals = np.array([watch(flat) for flat in path])
+    for row, which in zip(*np.nonzero(np.sign(signals[1:]) != np.sign(signals[:-1])), strict=True):
+        inside = lambda t: np.asarray(solution.evaluate(t))  # noqa: E731
+        low, high = time[row], time[row + 1]
+        moment = brentq(lambda t, w=which: watch(inside(t))[w], low, high, xtol=1e-12 * max(1.0, abs(high)))
+        crossings.append((float(moment), int(which)))
+        times.append(float(moment))
+        states.append(inside(moment))

@@ -1,0 +1,72 @@
+"""A system's flow as solvers want it: one flat vector, one function, optionally in log-time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from saddlescope.core.system import Start, System
+from saddlescope.core.tree import Layout, layout_of, ravel
+
+
+@dataclass(frozen=True)
+class Field:
+    """The velocity field of one start. `scale`: None for plain time, else u = log(1 + t/scale) is integrated."""
+
+    system: System
+    frame: Any
+    origin: np.ndarray
+    layout: Layout
+    scale: float | None
+
+    @classmethod
+    def of(cls, system: System, start: Start) -> Field:
+        point, frame = start
+        state = point if system.starts_reduced else system.reduce(point, frame)
+        scale = system.warp(frame) if system.declares("warp") else None
+        return cls(system, frame, ravel(state), layout_of(state), scale)
+
+    # ---- time and the variable that solvers integrate in
+
+    def inner(self, time: Any) -> Any:
+        return time if self.scale is None else np.log1p(time / self.scale)
+
+    def outer(self, inner: Any) -> Any:
+        return inner if self.scale is None else self.scale * np.expm1(inner)
+
+    # ---- NumPy callables
+
+    @cached_property
+    def velocity(self) -> Callable[[float, np.ndarray], np.ndarray]:
+        if self.system.arrays == "jax":
+            from .compiled import flat_velocity
+
+            fast = flat_velocity(self.system, self.layout)
+            plain = lambda state: np.asarray(fast(state, self.frame))  # noqa: E731
+        else:
+            plain = lambda state: ravel(self.system.velocity(self.layout.unravel(state), self.frame))  # noqa: E731
+        return self._warped(plain)
+
+    @cached_property
+    def jacobian(self) -> Callable[[float, np.ndarray], np.ndarray] | None:
+        if not self.system.declares("jacobian"):
+            return None
+        return self._warped(lambda state: np.asarray(self.system.jacobian(self.layout.unravel(state), self.frame)))
+
+    def _warped(self, function):
+        if self.scale is None:
+            return lambda _, state: function(state)
+        return lambda inner, state: self.scale * np.exp(inner) * function(state)
+
+    def measure(self, state: np.ndarray) -> dict[str, np.ndarray]:
+        """Observables at one flat state."""
+        view = self.system.view(self.layout.unravel(state), self.frame)
+        return {name: np.asarray(value) for name, value in self.system.measure(view, self.frame).items()}
+
+    def conserved(self, state: np.ndarray) -> np.ndarray:
+        return np.asarray(self.system.conserved(self.layout.unravel(state), self.frame))
+

@@ -1,0 +1,179 @@
+"""Gradient flow of a system's reduced state, with every predicted passage located exactly."""
+
+from __future__ import annotations
+
+import time as wall
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from saddlescope.core.errors import BadArgument
+from saddlescope.core.progress import Tick, silent
+from saddlescope.core.stage import Mark, Prediction
+from saddlescope.core.system import Start, System
+from saddlescope.core.trajectory import build_trajectory
+from saddlescope.numerics import integrate as numerics
+from saddlescope.numerics.integrate import DIVERGED, FINISHED, STOPPED, Path
+
+from .field import Field
+from .solvers import Solver
+from .solvers import solver as named_solver
+
+if TYPE_CHECKING:
+    import xarray
+
+POINTS = 800
+"""Saved points a trajectory is thinned to; passages are kept besides."""
+
+PROLONGATIONS = 12
+"""How often a run without a set horizon is doubled before it is given up as not arriving."""
+
+HORIZON_TOO_SHORT = "horizon_too_short"
+
+
+def flow(
+    system: System,
+    seed: int = 0,
+    *,
+    solver: str | Solver = "default",
+    start: Start | None = None,
+    prediction: Prediction | None = None,
+    tick: Tick = silent,
+) -> xarray.Dataset:
+    """Integrate the gradient flow from the start of `seed` to the Spec's horizon.
+
+    solver: a preset's name (dynamics.solvers.PRESETS) or a Solver.  start, prediction: to share them between calls.
+    Without a set horizon the run is prolonged until the system has arrived. How it ended is in attrs["result"].
+    """
+    system.needs_face("flow")
+    began = wall.perf_counter()
+    chosen = named_solver(solver)
+    start = system.start(seed) if start is None else start
+    if prediction is None and "predict" in system.faces:
+        prediction = system.predict(start)
+    field = Field.of(system, start)
+    horizon = system.spec.horizon
+    prolong = horizon is None
+    if prolong:
+        horizon = system.horizon(prediction, start.frame) if prediction else None
+        if horizon is None:
+            raise BadArgument(f"`horizon` must be set: no theory says how long {system.name} takes with these parameters")
+    path = _integrate(field, 0.0, horizon, field.origin, chosen, _moving(prediction), tick)
+    for _ in range(PROLONGATIONS if prolong else 0):
+        if path.outcome != FINISHED or system.arrived(field.measure(path.state[-1]), prediction):
+            break
+        more = _integrate(field, horizon, 2 * horizon, path.state[-1], chosen, _moving(prediction), tick)
+        path, horizon = _join(path, more), 2 * horizon
+    return _trajectory(system, seed, field, path, prediction, horizon, prolong, chosen, wall.perf_counter() - began)
+
+
+def _moving(prediction: Prediction | None) -> Sequence[Mark]:
+    """Marks that a level defines; a peak is read off the grid."""
+    return [mark for mark in prediction.marks if mark.event != "peak"] if prediction else []
+
+
+def _integrate(
+    field: Field, begin: float, end: float, state: np.ndarray, solver: Solver, marks: Sequence[Mark], tick: Tick
+) -> Path:
+    def signals(flat: np.ndarray) -> np.ndarray:
+        measured = field.measure(flat)
+        return np.array([measured[mark.observable][mark.index] - mark.level for mark in marks])
+
+    def watch_clock(inner: float, _: np.ndarray) -> bool:
+        tick(min(1.0, float(field.outer(inner)) / end), f"time {field.outer(inner):.4g} of {end:.4g}")
+        return False
+
+    size = np.sqrt(np.mean(field.origin**2))
+    atol = min(solver.atol, solver.rtol * size) if size > 0 else solver.atol
+    settings = {"rtol": solver.rtol, "atol": atol, "max_steps": solver.max_steps}
+    span = float(field.inner(begin)), float(field.inner(end))
+    if solver.backend == "scipy":
+        path = numerics.integrate(
+            field.velocity,
+            state,
+            *span,
+            method=solver.method,
+            jacobian=field.jacobian,
+            watch=signals if marks else None,
+            stop=watch_clock,
+            **settings,
+        )
+    else:
+        from .diffrax_backend import integrate as integrate_diffrax
+
+        path = integrate_diffrax(field, state, *span, method=solver.method, watch=signals if marks else None, **settings)
+    return path if field.scale is None else _outer(path, field)
+
+
+def _outer(path: Path, field: Field) -> Path:
+    crossings = tuple((float(field.outer(inner)), which) for inner, which in path.crossings)
+    return Path(field.outer(path.time), path.state, path.outcome, crossings, path.evaluations)
+
+
+def _join(first: Path, second: Path) -> Path:
+    return Path(
+        np.concatenate([first.time, second.time[1:]]),
+        np.concatenate([first.state, second.state[1:]]),
+        second.outcome,
+        first.crossings + second.crossings,
+        first.evaluations + second.evaluations,
+    )
+
+
+def _trajectory(system, seed, field, path, prediction, horizon, prolonged, solver, seconds):
+    time, keep = np.unique(path.time, return_index=True)
+    state = path.state[keep]
+    chosen = np.unique(
+        np.concatenate(
+            [
+                np.linspace(0, len(time) - 1, min(POINTS, len(time))).astype(int),
+                np.searchsorted(time, [moment for moment, _ in path.crossings]),
+            ]
+        )
+    )
+    time, state = time[chosen], state[chosen]
+    measured = [field.measure(flat) for flat in state]
+    observables = {name: np.stack([point[name] for point in measured]) for name in system.observables}
+    drift = None
+    if system.declares("conserved"):
+        kept = np.stack([field.conserved(flat) for flat in state])
+        drift = float(np.abs(kept - kept[0]).max() / max(np.max(state**2), np.finfo(float).tiny))
+    return build_trajectory(
+        system,
+        "flow",
+        seed,
+        time,
+        observables,
+        solver=f"{solver} ({path.evaluations} evaluations)",
+        result=_result(system, path, measured[-1], prediction, horizon, prolonged),
+        seconds=seconds,
+        conserved_drift=drift,
+        extra={"horizon": float(horizon)},
+    )
+
+
+def _result(system: System, path: Path, last, prediction: Prediction | None, horizon: float, prolonged: bool) -> str:
+    if path.outcome == DIVERGED:
+        return f"{DIVERGED}: the state overflowed after time {path.time[-1]:.6g}"
+    if path.outcome not in (FINISHED, STOPPED):
+        return f"{path.outcome} at time {path.time[-1]:.6g} of {horizon:.6g}"
+    if prediction is None:
+        return FINISHED
+    return horizon_result(system, len({which for _, which in path.crossings}), last, prediction, horizon, prolonged)
+
+
+def horizon_result(
+    system: System, seen: int, last, prediction: Prediction, horizon: float, prolonged: bool
+) -> str:
+    """FINISHED, or what the horizon was too short for and which one would suffice."""
+    expected = len(prediction.stages)
+    if prolonged:
+        if system.arrived(last, prediction):
+            return FINISHED
+        return f"{HORIZON_TOO_SHORT}: not at the last plateau by time {horizon:.6g}, after prolonging"
+    if seen >= expected:
+        return FINISHED
+    enough = system.horizon(prediction, None)
+    advice = f"horizon={enough:.4g} would suffice" if enough else "no theory says what horizon would suffice"
+    return f"{HORIZON_TOO_SHORT}: saw {seen} of {expected} stages by time {horizon:.6g}; {advice}"

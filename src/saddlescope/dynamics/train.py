@@ -1,0 +1,322 @@
+"""Training by a real optimizer: compiled chunks of steps, snapshots, exact passages, resume, divergence as a result."""
+
+from __future__ import annotations
+
+import time as wall
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from saddlescope.core.errors import BadArgument
+from saddlescope.core.progress import Tick, silent
+from saddlescope.core.stage import Mark, Prediction
+from saddlescope.core.system import Start, System
+from saddlescope.core.trajectory import build_trajectory
+
+from . import checkpoint, optimizers, precision  # noqa: F401  (64 bits before the first trace)
+from .flow import horizon_result
+
+if TYPE_CHECKING:
+    import xarray
+
+CHUNK = 4096
+"""Most steps in one compiled call: the bar moves, Ctrl-C answers, passages are looked for after each."""
+
+SNAPSHOTS = 400
+PROLONGATIONS = 12
+
+Signal = tuple[str, tuple[int, ...]]
+
+
+class Carry(NamedTuple):
+    """Everything that the next step needs; nothing else, so that saving it is a complete checkpoint."""
+
+    point: Any
+    optimizer: Any
+    plateau: Any
+    order: Any  # permutation of the training set in this epoch; () without mini-batches
+    key: Any
+    step: Any
+    elapsed: Any  # sum of rate factors: steps, where the rate is constant
+
+
+def train(
+    system: System,
+    seed: int = 0,
+    *,
+    start: Start | None = None,
+    prediction: Prediction | None = None,
+    snapshots: Sequence[int] | str = "log",
+    save: FilePath | None = None,
+    tick: Tick = silent,
+) -> xarray.Dataset:
+    """Train from the start of `seed` for the Spec's steps, or for as many as its horizon needs.
+
+    snapshots: "log" or "linear" spacing, or the steps themselves; the two steps around every passage are added.
+    save: a file that is written as training goes on and that a later call with the same arguments goes on from.
+    A learning rate that diverges ends the run, with attrs["result"] saying so.
+    """
+    system.needs_face("train")
+    began = wall.perf_counter()
+    start = system.start(seed) if start is None else start
+    if prediction is None and "predict" in system.faces:
+        prediction = system.predict(start)
+    run = _Run(system, seed, start, prediction, save)
+    steps, prolong = _steps(system, prediction, start.frame)
+    run.advance(_snapshot_steps(snapshots, 0, steps), steps, tick)
+    for _ in range(PROLONGATIONS if prolong else 0):
+        if run.diverged is not None or system.arrived(run.last, prediction):
+            break
+        steps *= 2
+        run.advance(_snapshot_steps(snapshots, steps // 2, steps), steps, tick)
+    return run.trajectory(prolong, wall.perf_counter() - began)
+
+
+def _steps(system: System, prediction: Prediction | None, frame: Any) -> tuple[int, bool]:
+    """How many steps, and whether they may be prolonged."""
+    spec = system.spec
+    if spec.steps is not None:
+        return spec.steps, False
+    horizon = spec.horizon or (system.horizon(prediction, frame) if prediction else None)
+    if horizon is None:
+        raise BadArgument(f"`steps` must be set: no theory says how long {system.name} trains with these parameters")
+    return max(1, int(np.ceil(horizon / (system.clock(frame) * spec.learning_rate)))), spec.horizon is None
+
+
+def _snapshot_steps(snapshots: Sequence[int] | str, first: int, last: int) -> np.ndarray:
+    if isinstance(snapshots, str):
+        if snapshots not in ("log", "linear"):
+            raise BadArgument(f"`snapshots` must be 'log', 'linear' or a list of steps, got {snapshots!r}")
+        spread = np.geomspace if snapshots == "log" else np.linspace
+        return np.unique(np.r_[0, np.round(spread(first + 1, last, SNAPSHOTS)).astype(int), last])
+    return np.unique(np.clip(np.r_[0, np.asarray(snapshots, int), last], 0, last))
+
+
+class _Run:
+    """One training run: the carry, what was recorded, and how it stands."""
+
+    def __init__(self, system: System, seed: int, start: Start, prediction: Prediction | None, save: FilePath | None):
+        spec = system.spec
+        self.system, self.seed, self.frame, self.prediction, self.save = system, seed, start.frame, prediction, save
+        self.marks = [mark for mark in prediction.marks if mark.event != "peak"] if prediction else []
+        self.signals: tuple[Signal, ...] = tuple(dict.fromkeys((mark.observable, mark.index) for mark in self.marks))
+        plain = spec.optimizer == "gd" and spec.batch_size is None and spec.clip_norm is None
+        self.exact = plain and system.trains_exactly
+        if system.starts_reduced and not self.exact:
+            raise BadArgument(f"{system.name} cannot form its weights here: only optimizer=gd on the whole problem is possible")
+        self.carry = _initial_carry(system, start, seed, self.exact)
+        self.rows: dict[int, tuple[float, dict[str, np.ndarray]]] = {}
+        self.largest, self.kept, self.drift = 0.0, None, None
+        self.diverged: int | None = None
+        self.crossed: set[int] = set()
+        if save is not None and save.exists():
+            self.carry, self.rows, self.crossed = checkpoint.load(save, self.identity, self.carry)
+            for step in list(self.rows):
+                self._note(self.rows[step][1])
+        if not self.rows:
+            self._record(self.carry)
+
+    @property
+    def identity(self) -> str:
+        return f"{self.system.name} {self.system.spec.replace(steps=None, horizon=None).digest} seed {self.seed}"
+
+    @property
+    def last(self) -> dict[str, np.ndarray]:
+        return self.rows[max(self.rows)][1]
+
+    def advance(self, snapshots: np.ndarray, steps: int, tick: Tick) -> None:
+        step_fn = _advance(self.system, self.signals, self.exact, _schedule_steps(self.system, steps))
+        saved = wall.monotonic()
+        stops = np.unique(np.r_[snapshots, np.arange(CHUNK, steps, CHUNK), steps])
+        wanted = set(snapshots.tolist()) | {steps}
+        here = int(self.carry.step)
+        for there in stops[stops > here].tolist():
+            before = self.carry
+            self.carry, signals, finite = step_fn(before, self.frame, there - here)
+            finite = np.asarray(finite)[: there - here]
+            if not finite.all():
+                self.diverged = here + int(np.argmin(finite)) + 1
+                return
+            for near in self._passages(here, np.asarray(signals)[: there - here]):
+                # The chunk is run again up to the passage: cheaper than keeping every step's observables.
+                if near not in self.rows:
+                    self._record(step_fn(before, self.frame, near - here)[0] if near > here else before)
+            if there in wanted:
+                self._record(self.carry)
+            here = there
+            tick(here / steps, f"step {here:,} of {steps:,}, loss {float(self.last['loss']):.4g}")
+            if self.save is not None and wall.monotonic() - saved > 10:
+                self._save()
+                saved = wall.monotonic()
+        if self.save is not None:
+            self._save()
+
+    def _save(self) -> None:
+        checkpoint.store(self.save, self.identity, self.carry, self.rows, self.crossed)
+
+    def _passages(self, here: int, signals: np.ndarray) -> list[int]:
+        """Steps on both sides of every first passage in these steps."""
+        near: set[int] = set()
+        for number, mark in enumerate(self.marks):
+            if number in self.crossed and mark.event != "stays above":
+                continue
+            series = signals[:, self.signals.index((mark.observable, mark.index))] - mark.level
+            hits = np.flatnonzero(series <= 0 if mark.event == "falls" else series >= 0)
+            if hits.size and (hits[0] > 0 or here == int(min(self.rows)) or number not in self.crossed):
+                near |= {here + int(hits[0]), here + int(hits[0]) + 1}
+                self.crossed.add(number)
+        return sorted(near)
+
+    def _record(self, carry: Carry) -> None:
+        observables, kept = _measure(self.system)(carry.point, self.frame)
+        row = {name: np.asarray(value) for name, value in observables.items()}
+        if kept is not None:
+            row["_conserved"] = np.asarray(kept)
+            row["_largest"] = np.asarray(max(float(jnp.max(leaf**2)) for leaf in jax.tree.leaves(carry.point)))
+        self.rows[int(carry.step)] = (float(carry.elapsed), row)
+        self._note(row)
+
+    def _note(self, row: dict[str, np.ndarray]) -> None:
+        if "_conserved" not in row:
+            return
+        self.kept = row["_conserved"] if self.kept is None else self.kept
+        self.largest = max(self.largest, float(row["_largest"]))
+        self.drift = max(self.drift or 0.0, float(np.abs(row["_conserved"] - self.kept).max()))
+
+    def trajectory(self, prolonged: bool, seconds: float) -> xarray.Dataset:
+        spec, system = self.system.spec, self.system
+        order = sorted(self.rows)
+        pace = system.clock(self.frame) * spec.learning_rate
+        time = np.array([self.rows[step][0] for step in order]) * pace
+        rows = [self.rows[step][1] for step in order]
+        # A schedule that has fallen to zero stops the clock: steps that do not move are left out.
+        moving = np.r_[True, np.diff(time) > 0]
+        observables = {
+            name: np.stack([row[name] for row, keep in zip(rows, moving, strict=True) if keep]) for name in system.observables
+        }
+        return build_trajectory(
+            system,
+            "train",
+            self.seed,
+            time[moving],
+            observables,
+            solver=self._how(),
+            result=self._result(prolonged, float(time[-1])),
+            seconds=seconds,
+            conserved_drift=None if self.drift is None else self.drift / max(self.largest, np.finfo(float).tiny),
+            extra={"steps": int(self.carry.step), "horizon": float(time[-1])},
+        )
+
+    def _how(self) -> str:
+        spec = self.system.spec
+        data = "whole problem" if spec.batch_size is None else f"batches of {spec.batch_size}"
+        means = "exact reduced step" if self.exact else "network gradient"
+        return f"{spec.optimizer} learning_rate={spec.learning_rate:g} on the {data} ({means})"
+
+    def _result(self, prolonged: bool, horizon: float) -> str:
+        rate = self.system.spec.learning_rate
+        if self.diverged is not None:
+            return f"diverged: weights overflowed at step {self.diverged}; try learning_rate={rate / 4:.3g} or less"
+        if self.prediction is None:
+            return "finished"
+        return horizon_result(self.system, len(self.crossed), self.last, self.prediction, horizon, prolonged)
+
+
+def _schedule_steps(system: System, steps: int) -> int | None:
+    """Only a schedule that ends somewhere compiles anew for another number of steps."""
+    return steps if system.spec.schedule == "cosine" else None
+
+
+def _initial_carry(system: System, start: Start, seed: int, exact: bool) -> Carry:
+    spec = system.spec
+    point = system.reduce(start.point, start.frame) if exact and not system.starts_reduced else start.point
+    point = jax.tree.map(jnp.asarray, point)
+    order: Any = ()
+    if spec.batch_size is not None and not spec.fresh_data:
+        order = jnp.arange(len(jax.tree.leaves(system.samples(start.frame))[0]))
+    return Carry(
+        point=point,
+        optimizer=() if exact else optimizers.direction(spec).init(point),
+        plateau=optimizers.plateau(spec).init(point) if spec.schedule == "plateau" else (),
+        order=order,
+        key=jax.random.PRNGKey(seed),
+        step=jnp.zeros((), jnp.int64),
+        elapsed=jnp.zeros(()),
+    )
+
+
+@cache
+def _measure(system: System):
+    def measured(point, frame):
+        kept = system.conserved(point, frame) if system.declares("conserved") else None
+        return system.measure(system.view(point, frame), frame), kept
+
+    return jax.jit(measured)
+
+
+@cache
+def _advance(system: System, signals: tuple[Signal, ...], exact: bool, schedule_steps: int | None):
+    """(carry, frame, count) -> carry after `count` steps, the signals and finiteness of each (CHUNK, ...)."""
+    spec = system.spec
+    factor = optimizers.rate_factor(spec, schedule_steps)
+    toward = optimizers.direction(spec)
+    per_epoch = 0
+
+    def batch_of(carry: Carry, frame, key):
+        if spec.batch_size is None:
+            return None, carry.order
+        if spec.fresh_data:
+            return system.draw(frame, key, spec.batch_size), carry.order
+        samples = system.samples(frame)
+        size = len(carry.order)
+        position = carry.step % max(1, size // spec.batch_size)
+        order = jax.lax.cond(position == 0, lambda: jax.random.permutation(key, size), lambda: carry.order)
+        chosen = jax.lax.dynamic_slice_in_dim(order, position * spec.batch_size, spec.batch_size)
+        return jax.tree.map(lambda array: array[chosen], samples), order
+
+    def evaluated(carry: Carry, frame):
+        """ReduceLROnPlateau listens to the evaluation loss every `plateau_every` steps."""
+        listen = optimizers.plateau(spec)
+        value = system.evaluate(carry.point, frame)
+        return listen.update(carry.point, carry.plateau, value=value)[1]
+
+    def step(carry: Carry, frame) -> Carry:
+        key, for_batch, for_loss = jax.random.split(carry.key, 3)
+        plateau, scale = carry.plateau, factor(carry.step)
+        if spec.schedule == "plateau":
+            plateau = jax.lax.cond(
+                carry.step % spec.plateau_every == 0, lambda: evaluated(carry, frame), lambda: carry.plateau
+            )
+            scale = scale * plateau.scale
+        rate = spec.learning_rate * scale
+        if exact:
+            point, optimizer, order = system.descend(carry.point, frame, rate), (), carry.order
+        else:
+            batch, order = batch_of(carry, frame, for_batch)
+            slope = jax.grad(system.loss)(carry.point, frame, batch, for_loss)
+            move, optimizer = toward.update(slope, carry.optimizer, carry.point)
+            point = optax.apply_updates(carry.point, jax.tree.map(lambda m: -rate * m, move))
+        return Carry(point, optimizer, plateau, order, key, carry.step + 1, carry.elapsed + scale)
+
+    @jax.jit
+    def run(carry: Carry, frame, count):
+        def body(index, state):
+            carry, seen, finite = state
+            carry = step(carry, frame)
+            if signals:
+                observed = system.measure(system.view(carry.point, frame), frame)
+                row = jnp.stack([observed[name][where] for name, where in signals])
+                seen = seen.at[index].set(row)
+            good = jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(carry.point)]).all()
+            return carry, seen, finite.at[index].set(good)
+
+        seen, finite = jnp.zeros((CHUNK, len(signals))), jnp.ones(CHUNK, bool)
+        return jax.lax.fori_loop(0, count, body, (carry, seen, finite))
+
+    return run

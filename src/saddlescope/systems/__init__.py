@@ -1,0 +1,1 @@
+"""One room per paper, found by discovery."""

@@ -1,0 +1,200 @@
+"""In-context linear regression with linear attention, stated once for all three faces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from saddlescope.core.errors import BadArgument
+from saddlescope.core.stage import Mark, Prediction, Stage
+from saddlescope.core.system import Limit, Start, Symmetry, System
+
+from . import claims, data, reduction
+from .data import Frame, Weights
+from .spec import LinearICLSpec
+
+
+class _Attention(System):
+    """What linear and softmax attention share: the task, the weights and their symmetries."""
+
+    paper = "zhang2025"
+    spec_type = LinearICLSpec
+    spec: LinearICLSpec
+
+    def clock(self, frame: Frame) -> float:
+        return reduction.CLOCK
+
+    def view(self, point: Weights, frame: Frame) -> reduction.View:
+        return reduction.View(*point, map=reduction.attention_map(point))
+
+    def samples(self, frame: Frame) -> data.Sequences:
+        if frame.sequences is None:
+            raise BadArgument("mini-batches need a training set: set `sequences`, or fresh_data=true")
+        return frame.sequences
+
+    def draw(self, frame: Frame, key: Any, size: int) -> data.Sequences:
+        from . import network
+
+        return network.draw(frame, key, size, self.spec.context_length)
+
+    def random_weights(self, seed: int) -> Weights:
+        shapes = [part.shape for part in data.initial_weights(self.spec, 0)]
+        rng = np.random.default_rng((seed, 7))
+        return Weights(*(rng.normal(size=shape) for shape in shapes))
+
+    def symmetries(self, seed: int) -> Sequence[Symmetry]:
+        rng = np.random.default_rng((seed, 8))
+        order = rng.permutation(self.spec.heads)
+        factor = np.exp(rng.normal(size=(self.spec.heads, self.spec.rank, 1)))
+        return (
+            Symmetry("heads are exchangeable", lambda w: Weights(*(part[order] for part in w))),
+            Symmetry("a key may be scaled against its query", lambda w: w._replace(key=w.key * factor, query=w.query / factor)),
+        )
+
+
+class LinearICL(_Attention):
+    name = "linear_icl"
+    summary = "multi-head linear attention learns in-context regression one eigenvector at a time"
+    faces = ("train", "flow", "predict")
+    presets = {
+        "tiny": {"eigenvalues": (0.5, 0.25), "context_length": 7, "heads": 3, "init_scale": 0.1},
+        "tiny_rank": {"eigenvalues": (0.5, 0.3, 0.1), "context_length": 7, "heads": 2, "rank": 2, "init_scale": 0.1},
+        "tiny_sample": {
+            "eigenvalues": (0.5, 0.25),
+            "context_length": 7,
+            "heads": 2,
+            "init_scale": 0.1,
+            "sequences": 2000,
+        },
+        "quick": {},
+        "paper": {"init_scale": 0.001, "learning_rate": 0.1975},
+    }
+    observables = {
+        "loss": (),
+        "value": ("head",),
+        "key": ("head", "pair", "mode"),
+        "query": ("head", "pair", "mode"),
+        "gain": ("mode",),
+        "alignment": ("head", "mode"),
+        "stray": (),
+    }
+    claims = claims.CLAIMS
+
+    def start(self, seed: int) -> Start:
+        return Start(data.initial_weights(self.spec, seed), data.build_frame(self.spec))
+
+    def measure(self, view: reduction.View, frame: Frame) -> dict[str, Any]:
+        return reduction.measure(view, frame)
+
+    # ---- train
+
+    def loss(self, weights: Weights, frame: Frame, batch: data.Sequences | None = None, key: Any = None) -> Any:
+        sequences = batch
+        if batch is None and not self.spec.statistics:
+            sequences = frame.sequences
+        if sequences is None:
+            return reduction.loss_of_map(reduction.attention_map(weights), frame.moments)
+        from . import network
+
+        forward = network.predict_last if self.spec.objective == "last_token" else network.predict_each
+        return network.squared_error(forward(weights, sequences), sequences)
+
+    @property
+    def trains_exactly(self) -> bool:
+        return self.spec.statistics
+
+    def descend(self, state: Weights, frame: Frame, learning_rate: Any) -> Weights:
+        move = self.velocity(state, frame)
+        return Weights(*(w + reduction.CLOCK * learning_rate * m for w, m in zip(state, move, strict=True)))
+
+    # ---- flow
+
+    def velocity(self, state: Weights, frame: Frame) -> Weights:
+        return reduction.velocity(state, frame.moments)
+
+    def jacobian(self, state: Weights, frame: Frame) -> np.ndarray:
+        return reduction.jacobian(state, frame.moments)
+
+    def conserved(self, point: Weights, frame: Frame) -> Any:
+        return reduction.conserved(point)
+
+    # ---- predict
+
+    def predict(self, start: Start) -> Prediction:
+        from .escape import escape_times, plateau_weights
+
+        weights, frame = start
+        spec = self.spec
+        plateaus = plateau_weights(frame, spec.stage_count, spec.heads, spec.rank)
+        levels = np.array([reduction.loss_of_map(reduction.attention_map(p), frame.moments) for p in plateaus])
+        escape = escape_times(weights, frame, levels, plateaus, spec.rank)
+        stages = tuple(
+            Stage(index, time, float(level), f"eigenvector {index}")
+            for index, (time, level) in enumerate(zip(escape.times, levels[1:], strict=True), start=1)
+        )
+        marks = tuple(Mark("loss", float(mid)) for mid in (levels[:-1] + levels[1:]) / 2)
+        notes = () if spec.sequences is None else (
+            "finite P: plateaus are the sample's own; times neglect the stray blocks on plateaus, an error of "
+            "order 1/sqrt(P)",
+        )
+        last = reduction.measure(self.view(plateaus[-1], frame), frame)
+        return Prediction(
+            stages, marks, float(levels[0]), tuple(plateaus), last, f"stage algorithm, {escape.evaluations} evaluations", notes
+        )
+
+    def limit(self) -> Limit:
+        return Limit("init_scale", (0.3, 0.03, 0.003))
+
+    def symmetries(self, seed: int) -> Sequence[Symmetry]:
+        sign = np.random.default_rng((seed, 9)).choice([-1.0, 1.0], size=(self.spec.heads, 1))
+        flip = Symmetry(
+            "value and keys may flip sign", lambda w: w._replace(value=w.value * sign, key=w.key * sign[:, None])
+        )
+        return (*super().symmetries(seed), flip)
+
+
+class NextToken(LinearICL):
+    """Trained on every context length up to N (Eq. (9)): the data enter through E(1/N) alone (section B.3)."""
+
+    name = "linear_icl/next_token"
+    summary = "the same with the loss of every token, contexts of length 1 to N"
+    presets = {
+        name: {**fields, "objective": "next_token"} for name, fields in LinearICL.presets.items() if name != "tiny_rank"
+    }
+
+
+class Softmax(_Attention):
+    """Softmax in place of 1/N (section B.1, Fig. 3): no reduction is known, so it can only be trained."""
+
+    name = "linear_icl/softmax"
+    summary = "the same with softmax attention"
+    faces = ("train",)
+    presets = {
+        "tiny": {"eigenvalues": (0.5, 0.25), "context_length": 7, "heads": 2, "init_scale": 0.3, "sequences": 64, "steps": 50},
+        "quick": {"init_scale": 0.1, "sequences": 1000, "steps": 6000},
+        "paper": {"init_scale": 0.1, "sequences": 5000, "steps": 20_000},
+    }
+    observables = {name: dims for name, dims in LinearICL.observables.items() if name != "gain"}
+    claims = ()
+    arrays = "jax"
+
+    def start(self, seed: int) -> Start:
+        if self.spec.sequences is None:
+            raise BadArgument("`sequences` must be a number, got null: softmax attention has no population form here")
+        if self.spec.objective != "last_token":
+            raise BadArgument(f"`objective` must be last_token for softmax attention, got {self.spec.objective!r}")
+        return Start(data.initial_weights(self.spec, seed), data.build_frame(self.spec, with_moments=False))
+
+    def loss(self, weights: Weights, frame: Frame, batch: data.Sequences | None = None, key: Any = None) -> Any:
+        from . import network
+
+        sequences = frame.sequences if batch is None else batch
+        assert sequences is not None
+        return network.squared_error(network.predict_softmax(weights, sequences), sequences)
+
+    def measure(self, view: reduction.View, frame: Frame) -> dict[str, Any]:
+        found = reduction.measure(view, frame)
+        del found["gain"]  # the fixed points of linear attention are no yardstick here
+        return {**found, "loss": self.loss(Weights(view.value, view.key, view.query), frame)}
