@@ -5,32 +5,38 @@ These helpers do for NumPy what jax's tree utilities do for jax, so that predict
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from typing import Any, TypeVar
 
 import numpy as np
 
 T = TypeVar("T")
 
 
-class Layout(NamedTuple):
+@dataclass(frozen=True)
+class Layout:
     """How a flat vector folds back into a named tuple of arrays."""
 
     kind: type
     shapes: tuple[tuple[int, ...], ...]
 
+    @cached_property
+    def _pieces(self) -> list[tuple[slice, tuple[int, ...]]]:
+        ends = list(accumulate((math.prod(shape) for shape in self.shapes), initial=0))
+        return [(slice(a, b), shape) for a, b, shape in zip(ends, ends[1:], self.shapes, strict=False)]
+
     @property
     def size(self) -> int:
-        return sum(int(np.prod(shape)) for shape in self.shapes)
+        return sum(math.prod(shape) for shape in self.shapes)
 
     def unravel(self, flat: Any) -> Any:
         """Inverse of `ravel`; a leading batch axis stays where it is."""
-        parts, start = [], 0
-        for shape in self.shapes:
-            stop = start + int(np.prod(shape))
-            parts.append(flat[..., start:stop].reshape(flat.shape[:-1] + shape))
-            start = stop
-        return self.kind(*parts)
+        lead = flat.shape[:-1]
+        return self.kind(*(flat[..., piece].reshape(lead + shape) for piece, shape in self._pieces))
 
 
 def layout_of(tree: Any) -> Layout:
@@ -38,7 +44,7 @@ def layout_of(tree: Any) -> Layout:
 
 
 def ravel(tree: Any) -> np.ndarray:
-    return np.concatenate([np.reshape(np.asarray(leaf), -1) for leaf in tree])
+    return np.concatenate([np.ravel(leaf) for leaf in tree])
 
 
 def map_leaves(function: Callable, tree: T) -> T:

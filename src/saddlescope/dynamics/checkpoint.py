@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from saddlescope.core.errors import BadArgument
+from saddlescope.core.files import write_whole
 
 
 def store(path: Path, identity: str, carry: Any, rows: dict, crossed: set[int]) -> None:
@@ -22,15 +23,15 @@ def store(path: Path, identity: str, carry: Any, rows: dict, crossed: set[int]) 
     arrays["steps"] = np.array(steps)
     arrays["elapsed"] = np.array([rows[step][0] for step in steps])
     arrays["about"] = np.array(json.dumps({"identity": identity, "crossed": sorted(crossed)}))
-    partial = path.with_name(path.name + ".partial")
-    try:
-        with partial.open("wb") as file:
-            np.savez(file, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    write_whole(path, lambda partial: _savez(partial, arrays))
+
+
+def _savez(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    # A file handle keeps np.savez from appending its own suffix; fsync, so that the rename never outruns the data.
+    with path.open("wb") as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def load(path: Path, identity: str, like: Any) -> tuple[Any, dict, set[int]]:

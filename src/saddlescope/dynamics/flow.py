@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 POINTS = 800
 """Saved points a trajectory is thinned to; passages are kept besides."""
 
-PROLONGATIONS = 12
+PROLONGATIONS = 6
 """How often a run without a set horizon is doubled before it is given up as not arriving."""
 
 HORIZON_TOO_SHORT = "horizon_too_short"
@@ -168,12 +168,13 @@ def horizon_result(
 ) -> str:
     """FINISHED, or what the horizon was too short for and which one would suffice."""
     expected = len(prediction.stages)
-    if prolonged:
-        if system.arrived(last, prediction):
-            return FINISHED
-        return f"{HORIZON_TOO_SHORT}: not at the last plateau by time {horizon:.6g}, after prolonging"
     if seen >= expected:
-        return FINISHED
+        if not prolonged or system.arrived(last, prediction):
+            return FINISHED
+        above = float(last["loss"]) / prediction.stages[-1].loss - 1
+        return f"{FINISHED}: all stages seen, the loss still {above:.1e} above the last plateau at time {horizon:.6g}"
+    if prolonged:
+        return f"{HORIZON_TOO_SHORT}: saw {seen} of {expected} stages by time {horizon:.6g}, after prolonging"
     enough = system.horizon(prediction, None)
     advice = f"horizon={enough:.4g} would suffice" if enough else "no theory says what horizon would suffice"
     return f"{HORIZON_TOO_SHORT}: saw {seen} of {expected} stages by time {horizon:.6g}; {advice}"

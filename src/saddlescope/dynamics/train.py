@@ -29,7 +29,8 @@ CHUNK = 4096
 """Most steps in one compiled call: the bar moves, Ctrl-C answers, passages are looked for after each."""
 
 SNAPSHOTS = 400
-PROLONGATIONS = 12
+PROLONGATIONS = 3
+"""Each doubles the steps: a flow may try for longer, since its cost hardly grows."""
 
 Signal = tuple[str, tuple[int, ...]]
 

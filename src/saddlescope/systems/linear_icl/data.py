@@ -35,7 +35,10 @@ class Sequences(NamedTuple):
 
 
 class PopulationMoments(NamedTuple):
-    """L(T) = constant − 2 Σ_d linear_d T_dd + Σ_ij left_i T_ij² right_j, T = Σ v k qᵀ (D x D)."""
+    """L(T) = constant − 2 Σ_ij linear_ij T_ij + Σ_ij left_i T_ij² right_j over T = Σ v k qᵀ (D x D).
+
+    linear = Λ², left_i right_j = a_i λ_j (Eq. (23)).
+    """
 
     constant: np.ndarray
     linear: np.ndarray
@@ -82,7 +85,7 @@ def initial_weights(spec: LinearICLSpec, seed: int) -> Weights:
 
 def population_moments(eigenvalues: np.ndarray, second: np.ndarray) -> PopulationMoments:
     lam = np.asarray(eigenvalues, float)
-    return PopulationMoments(np.array(lam.sum()), lam**2, second, lam)
+    return PopulationMoments(np.array(lam.sum()), np.diag(lam**2), second, lam)
 
 
 def draw_chunks(spec: LinearICLSpec) -> Iterator[Sequences]:

@@ -18,14 +18,17 @@ from saddlescope.core.tree import layout_of, ravel
 from saddlescope.numerics.integrate import STOPPED, integrate
 
 from . import prediction
-from .data import Frame, PopulationMoments, Weights
-from .reduction import attention_map, jacobian, loss_of_map, residual, shift, velocity
+from .data import Frame, PopulationMoments, SampleMoments, Weights
+from .reduction import attention_map, jacobian, loss_of_map, pull_back, residual, shift, velocity
 
 HAND_OVER = 0.05
 """A head is small below this share of its final value: it then adds 0.05³ ~ 1e-4 of a learned mode to the map."""
 
 SETTLED = 1e-6
-"""A drop is over when the loss is this share of the drop from the next plateau."""
+"""A drop is over when the loss is within this share of it of the plateau."""
+
+SETTLED_SAMPLE = 1e-3
+"""The same for finite P, whose plateaus are never quite reached (see `plateau_weights`)."""
 
 JACOBIAN_SIZE = 600
 """Largest number of weights for which a dense Jacobian is formed: above it, explicit steps are cheaper."""
@@ -118,10 +121,11 @@ def escape_times(weights: Weights, frame: Frame, levels: np.ndarray, plateaus: l
     longest = 1e4 / (frame.eigenvalues[stages - 1] ** 2 * np.abs(weights.value).max())
     times: list[float | None] = []
     time, evaluations = 0.0, 0
-    moments = frame.moments
+    moments, learned = frame.moments, 0.0
     while len(times) < stages and len(weights.value):
         if _size(weights).max() < small:
-            taken, weights, cost, reached = _drift(weights, moments, small, longest)
+            drift = _drift_population if isinstance(moments, PopulationMoments) else _drift_sample
+            taken, weights, cost, reached = drift(weights, moments, small, longest)
             time, evaluations = time + taken, evaluations + cost
             if not reached:
                 break
@@ -130,10 +134,30 @@ def escape_times(weights: Weights, frame: Frame, levels: np.ndarray, plateaus: l
         if not crossed:
             break
         times += crossed
-        # What has grown is taken off the problem; what is left starts anew.
-        weights = Weights(*(part[_size(weights) < small] for part in weights))
-        moments = shift(frame.moments, attention_map(plateaus[len(times)]))
+        grown = _size(weights) >= small
+        learned = learned + attention_map(Weights(*(part[grown] for part in weights)))
+        moments = _remaining(frame, learned, plateaus[len(times)], len(times))
+        weights = Weights(*(part[~grown] for part in weights))
     return Escape(tuple(times) + (None,) * (stages - len(times)), evaluations)
+
+
+def _remaining(frame: Frame, T: np.ndarray, plateau: Weights, count: int):
+    """The problem that the small heads face once the grown ones fit `count` directions; T is the map of those.
+
+    Grown heads answer whatever else pulls on their directions, so nothing is left to be learned there: Eq. (26). With
+    distinct eigenvalues these are the first eigenvectors; among equal ones, whatever the initial weights chose.
+    """
+    if not isinstance(frame.moments, PopulationMoments):
+        return shift(frame.moments, attention_map(plateau))
+    lam = frame.eigenvalues
+    off = np.eye(len(lam))
+    for value in np.unique(lam[:count]):
+        group = np.flatnonzero(lam == value)
+        left, _, _ = np.linalg.svd(T[0][np.ix_(group, group)])
+        learned = left[:, : np.searchsorted(-lam[:count], -value, side="right") - group[0]]
+        off[np.ix_(group, group)] -= learned @ learned.T
+    level = prediction.plateau_loss(lam, frame.second_moments, count)
+    return frame.moments._replace(constant=np.array(level), linear=off @ frame.moments.linear @ off)
 
 
 def _size(weights: Weights) -> np.ndarray:
@@ -141,15 +165,32 @@ def _size(weights: Weights) -> np.ndarray:
     return np.abs(weights.value[:, -1])
 
 
-def _drift(weights, moments, size, longest):
-    """`drift_until` on the part of the weights that the population keeps; the stray blocks wait."""
+def _drift_population(weights, moments, size, longest):
     dim = weights.query.shape[-1]
-    pull = residual(np.zeros((weights.value.shape[1], weights.key.shape[2], dim)), moments)[-1, :dim]
-    inner = Weights(weights.value[:, -1:], weights.key[..., :dim], weights.query)
-    taken, moved, cost, reached = drift_until(inner, pull, size, longest)
-    value = np.concatenate([weights.value[:, :-1], moved.value], axis=1)
-    key = np.concatenate([moved.key, weights.key[..., dim:]], axis=2)
-    return taken, Weights(value, key, moved.query), cost, reached
+    return drift_until(weights, residual(np.zeros((1, dim, dim)), moments)[0], size, longest)
+
+
+def _drift_sample(weights, moments, size, longest):
+    """The same plateau with the blocks that leave zero on a sample: small heads under a constant pull."""
+    layout = layout_of(weights)
+    shape = weights.value.shape[1], weights.key.shape[2], weights.query.shape[2]
+    pull = residual(np.zeros(shape), moments)
+
+    def reached(flat: np.ndarray) -> np.ndarray:
+        return np.array([_size(layout.unravel(flat)).max() - size])
+
+    path = integrate(
+        lambda _, flat: ravel(pull_back(pull, layout.unravel(flat))),
+        ravel(weights),
+        0.0,
+        longest,
+        method="dop853",
+        rtol=1e-9,
+        atol=1e-12 * size,
+        watch=reached,
+        stop=lambda _, flat: reached(flat)[0] >= 0,
+    )
+    return float(path.time[-1]), layout.unravel(path.state[-1]), path.evaluations, path.outcome == STOPPED
 
 
 def _drop(weights, moments, levels, done, small, rank, time, latest):
@@ -157,6 +198,7 @@ def _drop(weights, moments, levels, done, small, rank, time, latest):
     layout = layout_of(weights)
     stages = len(levels) - 1
     midpoints = ((levels[:-1] + levels[1:]) / 2)[done:]
+    near = SETTLED if isinstance(moments, PopulationMoments) else SETTLED_SAMPLE
 
     def flow(_: float, flat: np.ndarray) -> np.ndarray:
         return ravel(velocity(layout.unravel(flat), moments))
@@ -168,7 +210,7 @@ def _drop(weights, moments, levels, done, small, rank, time, latest):
         now = loss(flat)
         gained = int((now < midpoints).sum())
         count = done + gained
-        if not gained or abs(now - levels[count]) > SETTLED * (levels[count - 1] - levels[count]):
+        if not gained or now - levels[count] > near * (levels[count - 1] - levels[count]):
             return False
         # A grown head with a free pair takes its next direction at once: no plateau to cross.
         return count == stages or gained == rank * int((_size(layout.unravel(flat)) >= small).sum())
@@ -191,9 +233,12 @@ def _drop(weights, moments, levels, done, small, rank, time, latest):
 
 
 def plateau_weights(frame: Frame, stages: int, heads: int, rank: int) -> list[Weights]:
-    """A point on every plateau 0..K. Population: M_m of Eq. (6). Finite P: the sample's own critical points.
+    """A point on every plateau 0..K. Population: M_m of Eq. (6). Finite P: where M_m relaxes to on the sample.
 
-    On the sample, plateau m is the best that the first m key-query pairs can do, found from the population's M_m.
+    On the sample, plateau m is the best that the first m key-query pairs can do, to a tolerance: each is found from
+    the one before by adding the population's next pair. The tolerance matters. M_m fixes only the sum over heads,
+    which m heads can share in a continuum of ways; the sample lifts this freedom by O(P^-1/2), so that neither a
+    minimiser nor the flow itself ever quite arrives.
     """
     points = [
         prediction.fixed_point(frame.eigenvalues, frame.second_moments, range(count), heads, rank)
@@ -201,38 +246,37 @@ def plateau_weights(frame: Frame, stages: int, heads: int, rank: int) -> list[We
     ]
     if isinstance(frame.moments, PopulationMoments):
         return points
-    return [_sample_plateau(point, frame.moments, count, rank) for count, point in enumerate(points)]
+    dim = len(frame.eigenvalues)
+    gain = prediction.learned_gain(frame.eigenvalues, frame.second_moments)
+    found = [Weights(np.zeros((heads, dim + 1)), np.zeros((heads, rank, dim + 1)), np.zeros((heads, rank, dim)))]
+    for direction in range(stages):
+        head, pair = divmod(direction, rank)
+        value, key, query = (part.copy() for part in found[-1])
+        if pair == 0:
+            value[head, -1] = points[direction + 1].value[head, 0]
+        key[head, pair, direction] = query[head, pair, direction] = np.sqrt(gain[direction] / value[head, -1])
+        found.append(_lowest(Weights(value, key, query), frame.moments, direction + 1))
+    return found
 
 
-def _sample_plateau(population: Weights, moments, count: int, rank: int) -> Weights:
-    whole = Weights(
-        np.pad(population.value, ((0, 0), (population.query.shape[-1], 0))),
-        np.pad(population.key, ((0, 0), (0, 0), (0, 1))),
-        population.query,
-    )
-    if count == 0:
-        return whole
-    # Only pairs that hold a direction may move: with idle pairs free, this would run on to the next plateau.
-    used = np.arange(whole.key.shape[0] * rank).reshape(-1, rank) < count
-    free = ravel(
-        Weights(
-            np.broadcast_to(used[:, :1], whole.value.shape),
-            np.broadcast_to(used[..., None], whole.key.shape),
-            np.broadcast_to(used[..., None], whole.query.shape),
-        )
-    ).astype(bool)
-    layout, flat = layout_of(whole), ravel(whole)
+def _lowest(weights: Weights, moments: SampleMoments, count: int) -> Weights:
+    """The nearest minimum over the first `count` pairs: with idle pairs free it would run on to the next plateau."""
+    heads, rank, _ = weights.key.shape
+    used = np.arange(heads * rank).reshape(heads, rank) < count
+    masks = used[:, :1], used[..., None], used[..., None]
+    free = np.concatenate([np.broadcast_to(m, part.shape).ravel() for m, part in zip(masks, weights, strict=True)])
+    layout, flat = layout_of(weights), ravel(weights)
 
     def weights_of(x: np.ndarray) -> Weights:
         moved = flat.copy()
         moved[free] = x
         return layout.unravel(moved)
 
-    def loss_and_slope(x: np.ndarray) -> tuple[float, np.ndarray]:
-        w = weights_of(x)
-        return float(loss_of_map(attention_map(w), moments)), -2 * ravel(velocity(w, moments))[free]
+    def loss(x: np.ndarray) -> float:
+        return float(loss_of_map(attention_map(weights_of(x)), moments))
 
-    found = minimize(
-        loss_and_slope, flat[free], jac=True, method="L-BFGS-B", options={"maxiter": 20_000, "maxfun": 40_000, "ftol": 1e-16, "gtol": 1e-11, "maxcor": 40}
-    )
-    return weights_of(found.x)
+    def slope(x: np.ndarray) -> np.ndarray:
+        return -2 * ravel(velocity(weights_of(x), moments))[free]
+
+    options = {"maxiter": 2000, "maxfun": 4000, "ftol": 1e-14, "gtol": 1e-9}
+    return weights_of(minimize(loss, flat[free], jac=slope, method="L-BFGS-B", options=options).x)

@@ -29,59 +29,57 @@ class View(NamedTuple):
 
 
 def attention_map(weights: Weights) -> Any:
-    """T_abc = Σ_h Σ_r v_ha k_hrb q_hrc."""
+    """T_abc = Σ_h Σ_r v_ha k_hrb q_hrc (..., A, B, D); leading axes are a batch, here and below."""
     value, key, query = weights
-    H, R, B = key.shape
+    *lead, H, R, B = key.shape
     A, D = value.shape[-1], query.shape[-1]
-    spread = (value[:, None, :, None] * key[:, :, None, :]).reshape(H * R, A * B)
-    return (spread.T @ query.reshape(H * R, D)).reshape(A, B, D)
+    outer = _value_key(weights).swapaxes(-1, -2)
+    return (outer @ query.reshape(*lead, H * R, D)).reshape(*lead, A, B, D)
 
 
-def fold(T: Any, xp: Any) -> Any:
-    """Features t of T: T_abc + T_bac for a < b, T_aac on the diagonal."""
-    rows, columns, _ = _triangle(T.shape[0])
-    twice = T + xp.swapaxes(T, 0, 1)
-    return (twice[rows, columns] * np.where(rows == columns, 0.5, 1.0)[:, None]).reshape(-1)
+def _value_key(weights: Weights) -> Any:
+    """v_ha k_hrb (..., H R, A B)."""
+    value, key, _ = weights
+    *lead, H, R, B = key.shape
+    outer = value[..., :, None, :, None] * key[..., :, :, None, :]
+    return outer.reshape(*lead, H * R, value.shape[-1] * B)
+
+
+def fold(T: Any) -> Any:
+    """Features t (..., F) of T: T_abc + T_bac for a < b, T_aac on the diagonal."""
+    rows, columns, _ = _triangle(T.shape[-2])
+    both = T[..., rows, columns, :] + T[..., columns, rows, :]
+    return (both * np.where(rows == columns, 0.5, 1.0)[:, None]).reshape(*T.shape[:-3], -1)
 
 
 def unfold(t: Any, dim: int) -> Any:
-    """The (D+1, D+1, D) tensor, symmetric in its first two axes, whose upper triangle is t."""
+    """The (..., D+1, D+1, D) tensor, symmetric in its first two axes, whose upper triangle is t."""
     _, _, place = _triangle(dim + 1)
-    return t.reshape(-1, dim)[place]
+    return t.reshape(*t.shape[:-1], -1, dim)[..., place, :]
 
 
 def loss_of_map(T: Any, moments: PopulationMoments | SampleMoments) -> Any:
     if isinstance(moments, PopulationMoments):
-        M = T[0]
-        diagonal = M.diagonal()
-        return (
-            moments.constant
-            - 2 * (moments.linear * diagonal).sum()
-            + (moments.left[:, None] * M**2 * moments.right).sum()
-        )
-    t = fold(T, _namespace(T))
-    return moments.constant - 2 * moments.linear @ t + t @ (moments.quadratic @ t)
+        M = T[..., 0, :, :]
+        curved = moments.left[:, None] * M * moments.right
+        return moments.constant + (M * (curved - 2 * moments.linear)).sum((-2, -1))
+    t = fold(T)
+    return moments.constant + (t * (t @ moments.quadratic - 2 * moments.linear)).sum(-1)
 
 
 def residual(T: Any, moments: PopulationMoments | SampleMoments) -> Any:
-    """−½ ∂L/∂T (A, B, D). On the population, E(β (y_q − ŷ_q) x_qᵀ) = Λ² − E(Λ̂²) M Λ of Eq. (23)."""
+    """−½ ∂L/∂T (..., A, B, D). On the population, E(β (y_q − ŷ_q) x_qᵀ) = Λ² − E(Λ̂²) M Λ of Eq. (23)."""
     if isinstance(moments, PopulationMoments):
-        linear = np.eye(moments.linear.shape[0]) * moments.linear
-        return (linear - moments.left[:, None] * T[0] * moments.right)[None]
-    t = fold(T, _namespace(T))
-    return unfold(moments.linear - moments.quadratic @ t, T.shape[-1])
+        return moments.linear - moments.left[:, None] * T * moments.right
+    return unfold(moments.linear - fold(T) @ moments.quadratic, T.shape[-1])
 
 
 def shift(moments: PopulationMoments | SampleMoments, T: Any) -> PopulationMoments | SampleMoments:
-    """The moments of the problem that remains when the map T is already there: L_shifted(U) = L(T + U).
-
-    On the population T must be diagonal, as it is at every M_m.
-    """
+    """The moments of the problem that remains when the map T is already there: L_shifted(U) = L(T + U)."""
     constant = loss_of_map(T, moments)
     if isinstance(moments, PopulationMoments):
-        linear = moments.linear - moments.left * T[0].diagonal() * moments.right
-        return moments._replace(constant=constant, linear=linear)
-    return moments._replace(constant=constant, linear=moments.linear - moments.quadratic @ fold(T, np))
+        return moments._replace(constant=constant, linear=residual(T, moments)[0])
+    return moments._replace(constant=constant, linear=moments.linear - moments.quadratic @ fold(T))
 
 
 @source("zhang2025", "Eq. (22)", "Eq. (24)", "Eq. (45)")
@@ -90,58 +88,66 @@ def velocity(weights: Weights, moments: PopulationMoments | SampleMoments) -> We
 
     Eq. (24c) is printed with k qᵀ where q kᵀ is meant.
     """
-    E = residual(attention_map(weights), moments)
-    return pull_back(E, weights)
+    return pull_back(residual(attention_map(weights), moments), weights)
 
 
 def pull_back(E: Any, weights: Weights) -> Weights:
     """Chain rule through T: the pull of a residual E on each factor of every head."""
     value, key, query = weights
-    H, R, B = key.shape
+    *lead, H, R, B = key.shape
     A, D = value.shape[-1], query.shape[-1]
-    by_query = (query.reshape(H * R, D) @ E.reshape(A * B, D).T).reshape(H, R, A, B)  # Σ_c E_abc q_c
-    d_value = (by_query * key[:, :, None, :]).sum((1, 3))
-    d_key = (by_query * value[:, None, :, None]).sum(2)
-    outer = (value[:, None, :, None] * key[:, :, None, :]).reshape(H * R, A * B)
-    d_query = (outer @ E.reshape(A * B, D)).reshape(H, R, D)
+    flat = E.reshape(*E.shape[:-3], A * B, D)
+    by_query = (query.reshape(*lead, H * R, D) @ flat.swapaxes(-1, -2)).reshape(*lead, H, R, A, B)  # Σ_c E_abc q_c
+    d_value = (by_query * key[..., :, :, None, :]).sum((-3, -1))
+    d_key = (by_query * value[..., :, None, :, None]).sum(-2)
+    d_query = (_value_key(weights) @ flat).reshape(*lead, H, R, D)
     return Weights(d_value, d_key, d_query)
 
 
 def jacobian(weights: Weights, moments: PopulationMoments | SampleMoments) -> np.ndarray:
-    """d velocity / d weights (n, n), symmetric: it is −½ the Hessian of the loss. NumPy."""
+    """d velocity / d weights (..., n, n), symmetric: it is −½ the Hessian of the loss. NumPy."""
     value, key, query = weights
-    H, R, B = key.shape
+    *lead, H, R, B = key.shape
     A, D = value.shape[-1], query.shape[-1]
-    T = attention_map(weights)
-    E = residual(T, moments)
-    # dT: (n, A, B, D), the change of the map with each weight.
-    eye_a, eye_b, eye_d = np.eye(A), np.eye(B), np.eye(D)
-    d_value = np.einsum("ax,hrb,hrc->haxbc", eye_a, key, query)
-    d_key = np.einsum("hx,yb,hrc->hryxbc", value, eye_b, query)
-    d_query = np.einsum("hx,hrb,yc->hryxbc", value, key, eye_d)
-    dT = np.concatenate([d.reshape(-1, A, B, D) for d in (d_value, d_key, d_query)])
+    nv, nk, nq = H * A, H * R * B, H * R * D
+
+    # How the map T changes with each weight (..., n, A, B, D), and what the loss's curvature in T makes of it.
+    change = np.zeros((*lead, nv + nk + nq, A, B, D))
+    of_value = change[..., :nv, :, :, :].reshape(*lead, H, A, A, B, D)  # views: filling them fills `change`
+    of_key = change[..., nv : nv + nk, :, :, :].reshape(*lead, H, R, B, A, B, D)
+    of_query = change[..., nv + nk :, :, :, :].reshape(*lead, H, R, D, A, B, D)
+    for a in range(A):
+        of_value[..., a, a, :, :] = key.swapaxes(-1, -2) @ query
+    for b in range(B):
+        of_key[..., b, :, b, :] = value[..., :, None, :, None] * query[..., :, :, None, :]
+    for d in range(D):
+        of_query[..., d, :, :, d] = value[..., :, None, :, None] * key[..., :, :, None, :]
     if isinstance(moments, PopulationMoments):
-        flat = dT.reshape(-1, D * D) * np.sqrt(moments.left[:, None] * moments.right).reshape(-1)
-        bend = flat @ flat.T
+        flat = change.reshape(*lead, -1, D * D) * np.sqrt(moments.left[:, None] * moments.right).reshape(-1)
+        slope = -(flat @ flat.swapaxes(-1, -2))
     else:
-        rows, columns, _ = _triangle(A)
-        twice = dT[:, rows, columns] + dT[:, columns, rows]
-        flat = (twice * np.where(rows == columns, 0.5, 1.0)[:, None]).reshape(len(dT), -1)
-        bend = flat @ moments.quadratic @ flat.T
-    pull = np.zeros_like(bend)
-    nv, nk = value.size, key.size
-    v = np.arange(nv).reshape(H, A)
-    k = nv + np.arange(nk).reshape(H, R, B)
-    q = nv + nk + np.arange(query.size).reshape(H, R, D)
-    by_query = np.einsum("abc,hrc->hrab", E, query)
-    by_key = np.einsum("abc,hrb->hrac", E, key)
-    by_value = np.einsum("abc,ha->hbc", E, value)
+        flat = fold(change)
+        slope = -(flat @ moments.quadratic @ flat.swapaxes(-1, -2))
+
+    # How T's second change pulls: pairs of different factors of one head.
+    E = residual(attention_map(weights), moments)
+    value_key = np.einsum("...abc,...hrc->...hrab", E, query)
+    value_query = np.einsum("...abc,...hrb->...hrac", E, key)
+    key_query = np.einsum("...abc,...ha->...hbc", E, value)
     for h in range(H):
+        v = slice(h * A, (h + 1) * A)
         for r in range(R):
-            pull[np.ix_(v[h], k[h, r])] = by_query[h, r]
-            pull[np.ix_(v[h], q[h, r])] = by_key[h, r]
-            pull[np.ix_(k[h, r], q[h, r])] = by_value[h]
-    return pull + pull.T - bend
+            pair = h * R + r
+            k = slice(nv + pair * B, nv + (pair + 1) * B)
+            q = slice(nv + nk + pair * D, nv + nk + (pair + 1) * D)
+            for rows, columns, block in (
+                (v, k, value_key[..., h, r, :, :]),
+                (v, q, value_query[..., h, r, :, :]),
+                (k, q, key_query[..., h, :, :]),
+            ):
+                slope[..., rows, columns] += block
+                slope[..., columns, rows] += block.swapaxes(-1, -2)
+    return slope
 
 
 @source("zhang2025", "Eq. (44)", "Eq. (50)")

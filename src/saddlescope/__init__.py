@@ -1,0 +1,63 @@
+"""saddlescope: a laboratory and an instrument for how transformers learn in stages.
+
+    import saddlescope as ss
+
+    system = ss.system("linear_icl", init_scale=1e-3)
+    ss.predict(system, seed=0).stages      # what theory says, without moving anything
+    ss.flow(system, seed=0)                # the gradient flow, as an xarray.Dataset
+    ss.train(system, seed=0)               # the network by a real optimizer
+    ss.compare(system)                     # the three side by side
+
+Names are loaded when they are first used: importing saddlescope imports no heavy library.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "system": "core.registry",
+    "system_types": "core.registry",
+    "System": "core.system",
+    "Spec": "core.spec",
+    "predict": "lab.run",
+    "flow": "dynamics.flow",
+    "train": "dynamics.train",
+    "run_seeds": "lab.ensemble",
+    "compare": "lab.compare",
+    "measured_stages": "lab.run",
+    "judge": "lab.judge",
+    "detect_stages": "analysis.stages",
+    "check_system": "testing.conformance",
+}
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'saddlescope' has no attribute {name!r}; it offers {', '.join(__all__)}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+if TYPE_CHECKING:
+    from .analysis.stages import detect_stages as detect_stages
+    from .core.registry import system as system
+    from .core.registry import system_types as system_types
+    from .core.spec import Spec as Spec
+    from .core.system import System as System
+    from .dynamics.flow import flow as flow
+    from .dynamics.train import train as train
+    from .lab.compare import compare as compare
+    from .lab.ensemble import run_seeds as run_seeds
+    from .lab.judge import judge as judge
+    from .lab.run import measured_stages as measured_stages
+    from .lab.run import predict as predict
+    from .testing.conformance import check_system as check_system

@@ -1,0 +1,303 @@
+"""The command line: parse, then one call. Results on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import App, CycloptsError, Parameter
+
+from . import __version__
+from .core.errors import BadArgument
+from .core.progress import progress
+
+if TYPE_CHECKING:
+    from .core.system import Face, System
+    from .lab.run import Outcome
+
+Settings = Annotated[
+    list[str] | None,
+    Parameter(name="--set", consume_multiple=True, negative="", help="Fields of the Spec as key=value; the value is read as JSON, else as a word. `saddlescope list SYSTEM` shows them."),
+]
+Preset = Annotated[str, Parameter(help="Where fields start from: tiny, quick or paper.")]
+Seed = Annotated[int, Parameter(help="Moves the initial weights only.")]
+Seeds = Annotated[int | None, Parameter(help="Run seeds 0..N-1 instead; --json then prints a list.")]
+Out = Annotated[Path | None, Parameter(help="Write the trajectory (.nc or .csv); for predict the stages (.csv).")]
+Plot = Annotated[Path | None, Parameter(help="Draw the loss with the predicted plateaus (.png, .svg, .pdf).")]
+Json = Annotated[bool, Parameter(negative="", help="Print one strict JSON value instead of a table.")]
+
+app = App(
+    name="saddlescope",
+    version=__version__,
+    help="How transformers learn in stages: four papers that can be trained, flowed and predicted.\n\n"
+    "Start with: saddlescope compare linear_icl",
+)
+
+
+@app.command(name="list")
+def list_systems(system: str | None = None, /, *, json: Json = False) -> int:
+    """Systems with their faces and claims; with a SYSTEM, its fields, presets and equations.
+
+    Parameters
+    ----------
+    system: name of one system, e.g. linear_icl.
+    """
+    from .show import tables
+
+    return _print(tables.systems() if system is None else tables.fields(_type(system)), json)
+
+
+@app.command
+def predict(
+    system: str, /, *, settings: Settings = None, seed: Seed = 0, seeds: Seeds = None, preset: Preset = "quick",
+    out: Out = None, plot: Plot = None, json: Json = False,
+) -> int:
+    """What theory says, without moving anything: times and losses of the stages.
+
+    Example: saddlescope predict linear_icl --set init_scale=0.001 heads=5
+
+    Parameters
+    ----------
+    system: name of a system; `saddlescope list` shows them.
+    """
+    return _face("predict", system, settings, seed, seeds, preset, out, plot, json)
+
+
+@app.command
+def flow(
+    system: str, /, *, settings: Settings = None, seed: Seed = 0, seeds: Seeds = None, preset: Preset = "quick",
+    solver: str = "default", out: Out = None, plot: Plot = None, json: Json = False,
+) -> int:
+    """The gradient flow of the exactly reduced state.
+
+    Example: saddlescope flow linear_icl --set init_scale=0.001 --seeds 6 --plot loss.png
+
+    Parameters
+    ----------
+    system: name of a system; `saddlescope list` shows them.
+    solver: default, loose, tight, second (another method), explicit or implicit.
+    """
+    return _face("flow", system, settings, seed, seeds, preset, out, plot, json, solver=solver)
+
+
+@app.command
+def train(
+    system: str, /, *, settings: Settings = None, seed: Seed = 0, seeds: Seeds = None, preset: Preset = "quick",
+    save: Path | None = None, out: Out = None, plot: Plot = None, json: Json = False,
+) -> int:
+    """The network's weights by a real optimizer.
+
+    Example: saddlescope train linear_icl --set optimizer=adam learning_rate=0.001 steps=5000
+
+    Parameters
+    ----------
+    system: name of a system; `saddlescope list` shows them.
+    save: a file written while training goes on; the same call with it goes on where it stopped.
+    """
+    return _face("train", system, settings, seed, seeds, preset, out, plot, json, save=save)
+
+
+@app.command
+def compare(
+    system: str, /, *, settings: Settings = None, seed: Seed = 0, preset: Preset = "quick", plot: Plot = None, json: Json = False
+) -> int:
+    """All faces of a system from one start, in one table and one picture.
+
+    Parameters
+    ----------
+    system: name of a system; `saddlescope list` shows them.
+    """
+    from .lab.compare import compare as compare_faces
+    from .show import tables
+
+    chosen = _system(system, preset, settings)
+    with progress(f"compare {system}") as tick:
+        result = compare_faces(chosen, seed, tick=tick)
+    if plot is not None:
+        _draw(plot, list(result.outcomes.values()))
+    return _print(result.to_dict() if json else tables.comparison(result), json)
+
+
+@app.command
+def stages(
+    file: Path, /, *, time: str | None = None, loss: str | None = None, count: int | None = None,
+    noisy: bool | None = None, json: Json = False,
+) -> int:
+    """Stages of any loss curve: a .csv with a header, or a trajectory (.nc).
+
+    Parameters
+    ----------
+    file: the curve.
+    time: name of the time column; by default the first.
+    loss: name of the loss column; by default "loss", else the second.
+    count: number of drops, if you know it.
+    noisy: treat the curve as noisy, or as noise-free; by default it is looked at.
+    """
+    from .analysis.stages import detect_stages
+    from .lab.curves import read_curve
+    from .show import tables
+
+    moments, values = read_curve(file, time, loss)
+    try:
+        found = detect_stages(moments, values, noisy=noisy, count=count)
+    except ValueError as error:
+        raise BadArgument(f"{file}: {error}") from error
+    rows = [{"index": index, **stage._asdict()} for index, stage in enumerate(found, start=1)]
+    return _print(rows if json else tables.found_stages(rows), json)
+
+
+@app.command
+def where(system: str, statement: str | None = None, /, *, json: Json = False) -> int:
+    """File and line that implement a statement of the paper; without one, the whole table.
+
+    Example: saddlescope where linear_icl "Eq. (5)"
+
+    Parameters
+    ----------
+    system: name of a system.
+    statement: e.g. "Eq. (5)" or "(C3)".
+    """
+    from .lab.sources import statements
+    from .show import tables
+
+    rows = statements(_type(system), statement)
+    return _print(rows if json else tables.sources(rows), json)
+
+
+@app.command
+def check(system: str, /, *, json: Json = False) -> int:
+    """Conformance of a system: every identity that ties its faces together, checked on its tiny presets.
+
+    Parameters
+    ----------
+    system: a name that `saddlescope list` shows, or PACKAGE:CLASS for your own.
+    """
+    from .core.registry import system_type_from
+    from .show import tables
+    from .testing.conformance import check_system
+
+    kind = system_type_from(system) if ":" in system else _type(system)
+    with progress(f"check {system}") as tick:
+        reports = check_system(kind, tick=tick)
+    _print([report.to_dict() for report in reports] if json else tables.checks(reports), json)
+    return 1 if any(report.outcome == "failed" for report in reports) else 0
+
+
+# ---- plumbing --------------------------------------------------------------------------------------------
+
+
+def _type(name: str) -> type[System]:
+    from .core.errors import unknown
+    from .core.registry import system_types
+
+    kinds = system_types()
+    if name not in kinds:
+        raise unknown("system", name, kinds)
+    return kinds[name]
+
+
+def _system(name: str, preset: str, settings: list[str] | None) -> System:
+    kind = _type(name)
+    overrides: dict[str, Any] = {}
+    for setting in settings or []:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise BadArgument(f"--set takes key=value, got {setting!r}")
+        try:
+            overrides[key] = jsonlib.loads(value)
+        except jsonlib.JSONDecodeError:
+            overrides[key] = value
+    system = kind(kind.preset(preset).replace(**overrides))
+    for remark in system.spec.remarks():
+        print(f"note: {remark}", file=sys.stderr)
+    return system
+
+
+def _face(
+    face: Face, name: str, settings: list[str] | None, seed: int, seeds: int | None, preset: str,
+    out: Path | None, plot: Path | None, json: bool, solver: str = "default", save: Path | None = None,
+) -> int:
+    from .lab.run import run_face
+    from .show import tables
+
+    system = _system(name, preset, settings)
+    if seed < 0:
+        raise BadArgument(f"--seed must be zero or positive, got {seed}")
+    if seeds is not None and seeds < 1:
+        raise BadArgument(f"--seeds must be at least 1, got {seeds}")
+    for path in (out, plot, save):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise BadArgument(f"cannot write {path}: the folder {path.absolute().parent} does not exist")
+    with progress(f"{face} {name}") as tick:
+        if seeds is None:
+            outcomes = [run_face(system, face, seed, solver=solver, save=save, tick=tick)]
+        else:
+            from .lab.ensemble import run_seeds
+
+            outcomes = run_seeds(system, face, range(seeds), solver=solver, tick=tick)
+    for outcome in outcomes:
+        if not outcome.result.startswith("finished"):
+            print(f"note: seed {outcome.seed}: {outcome.result}", file=sys.stderr)
+        for words in outcome.prediction.notes if outcome.prediction and face == "predict" else ():
+            print(f"note: {words}", file=sys.stderr)
+    if out is not None:
+        from .lab.export import write_outcomes
+
+        write_outcomes(out, outcomes)
+    if plot is not None:
+        _draw(plot, outcomes)
+    if json:
+        return _print(outcomes[0].to_dict() if seeds is None else [outcome.to_dict() for outcome in outcomes], json)
+    return _print(tables.outcomes(outcomes), json)
+
+
+def _draw(path: Path, outcomes: list[Outcome]) -> None:
+    from .show.curves import draw_losses
+    from .show.style import picture
+
+    with picture(path) as axes:
+        curves = [
+            (o.face, o.trajectory["time"].values, o.trajectory["loss"].values) for o in outcomes if o.trajectory is not None
+        ]
+        prediction = next((o.prediction for o in outcomes if o.prediction is not None), None)
+        several = len({o.seed for o in outcomes}) > 1
+        draw_losses(axes, curves, prediction, outcomes[0].system.name, drops=not several)
+
+
+def _print(what: Any, json: bool) -> int:
+    if json:
+        from .lab.run import strict
+        from .show.tables import as_data
+
+        print(jsonlib.dumps(strict(as_data(what)), allow_nan=False))
+        return 0
+    from rich.console import Console
+
+    for part in what if isinstance(what, list) else [what]:
+        Console().print(part)
+    return 0
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point. Exit 0: finished; 1: failed; 2: bad argument; 130: interrupted."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: list[str]) -> int:
+    try:
+        result = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+    except CycloptsError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except BadArgument as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted: nothing half-written was left behind", file=sys.stderr)
+        return 130
+    except (OSError, ImportError, RuntimeError, ValueError, MemoryError) as error:
+        print(f"error: {type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    return result if isinstance(result, int) else 0

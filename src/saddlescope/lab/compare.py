@@ -1,0 +1,52 @@
+"""The faces of one system side by side, from one start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from saddlescope.core.progress import Tick, silent
+from saddlescope.core.system import Face, System
+
+from .run import Outcome, run_face, strict
+
+ORDER: tuple[Face, ...] = ("predict", "flow", "train")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    system: System
+    seed: int
+    outcomes: dict[str, Outcome]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per stage: time and loss in each face, None where a face did not see it."""
+        indices = sorted({stage.index for outcome in self.outcomes.values() for stage in outcome.stages})
+        rows = []
+        for index in indices:
+            row: dict[str, Any] = {"index": index, "label": ""}
+            for face, outcome in self.outcomes.items():
+                stage = next((stage for stage in outcome.stages if stage.index == index), None)
+                row[face] = {"time": stage.time if stage else None, "loss": stage.loss if stage else None}
+                row["label"] = row["label"] or (stage.label if stage else "")
+            rows.append(row)
+        return rows
+
+    def to_dict(self) -> dict[str, Any]:
+        faces = {face: outcome.to_dict() for face, outcome in self.outcomes.items()}
+        return strict({"system": self.system.name, "seed": self.seed, "stages": self.rows(), "faces": faces})
+
+
+def compare(system: System, seed: int = 0, *, tick: Tick = silent) -> Comparison:
+    """Run every face that the system has from the same start."""
+    start = system.start(seed)
+    prediction = system.predict(start) if "predict" in system.faces else None
+    faces = [face for face in ORDER if face in system.faces]
+    outcomes: dict[str, Outcome] = {}
+    for number, face in enumerate(faces):
+
+        def part(share: float, words: str = "", number: int = number, face: str = face) -> None:
+            tick((number + share) / len(faces), f"{face}: {words}")
+
+        outcomes[face] = run_face(system, face, seed, start=start, prediction=prediction, tick=part)
+    return Comparison(system, seed, outcomes)

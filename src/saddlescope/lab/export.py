@@ -1,0 +1,52 @@
+"""Outcomes into files that other programs read."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from saddlescope.core.errors import BadArgument
+from saddlescope.core.files import write_whole
+
+if TYPE_CHECKING:
+    from .run import Outcome
+
+
+def write_outcomes(path: Path, outcomes: Sequence[Outcome]) -> None:
+    """.csv: a row per saved time (per stage for predict). .nc: the trajectory of one seed, all observables."""
+    if path.suffix == ".csv":
+        rows = [row for outcome in outcomes for row in _rows(outcome)]
+        write_whole(path, lambda partial: _write_csv(partial, rows))
+    elif path.suffix == ".nc":
+        if len(outcomes) > 1 or outcomes[0].trajectory is None:
+            raise BadArgument(f"cannot write {path}: .nc holds the trajectory of one seed of flow or train; use .csv")
+        trajectory = outcomes[0].trajectory
+        write_whole(path, lambda partial: trajectory.to_netcdf(partial, engine="scipy"))
+    else:
+        raise BadArgument(f"cannot write {path}: the name must end in .nc or .csv")
+
+
+def _rows(outcome: Outcome) -> list[dict[str, Any]]:
+    if outcome.trajectory is None:
+        return [{"seed": outcome.seed, **stage.to_dict()} for stage in outcome.stages]
+    columns: dict[str, np.ndarray] = {"time": outcome.trajectory["time"].values}
+    for name, variable in outcome.trajectory.data_vars.items():
+        values = variable.values
+        for where in np.ndindex(values.shape[1:]):
+            # Indices are 1-based in labels, as in the papers.
+            columns["_".join([str(name), *(str(index + 1) for index in where)])] = values[(slice(None), *where)]
+    return [
+        {"seed": outcome.seed, **{name: float(values[number]) for name, values in columns.items()}}
+        for number in range(len(columns["time"]))
+    ]
+
+
+def _write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)

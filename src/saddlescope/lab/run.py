@@ -1,0 +1,160 @@
+"""One face of one system from one seed, and what it showed."""
+
+from __future__ import annotations
+
+import math
+import time as wall
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from saddlescope.core.progress import Tick, silent
+from saddlescope.core.stage import Prediction, Stage
+from saddlescope.core.system import Face, Start, System
+
+if TYPE_CHECKING:
+    import xarray
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one face showed; `trajectory` is None for predict, `prediction` where no theory exists."""
+
+    system: System
+    face: Face
+    seed: int
+    stages: Sequence[Stage]
+    final_loss: float | None
+    conserved_drift: float | None
+    observables: Mapping[str, Any]
+    solver: str
+    result: str
+    seconds: float
+    trajectory: xarray.Dataset | None = None
+    prediction: Prediction | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The command line's JSON object; strict JSON, non-finite numbers as null."""
+        return strict(
+            {
+                "system": self.system.name,
+                "face": self.face,
+                "seed": self.seed,
+                "spec": self.system.spec.to_dict(),
+                "stages": [stage.to_dict() for stage in self.stages],
+                "final_loss": self.final_loss,
+                "conserved_drift": self.conserved_drift,
+                "observables": dict(self.observables),
+                "solver": self.solver,
+                "result": self.result,
+                "seconds": self.seconds,
+            }
+        )
+
+
+def strict(value: Any) -> Any:
+    """Plain JSON types only, with null for what JSON cannot say."""
+    if isinstance(value, Mapping):
+        return {str(name): strict(entry) for name, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [strict(entry) for entry in value]
+    if isinstance(value, (np.ndarray, np.generic)):
+        return strict(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value
+
+
+def predict(system: System, seed: int = 0) -> Prediction:
+    """What theory says of the start of `seed`."""
+    system.needs_face("predict")
+    return system.predict(system.start(seed))
+
+
+def run_face(
+    system: System,
+    face: Face,
+    seed: int = 0,
+    *,
+    start: Start | None = None,
+    prediction: Prediction | None = None,
+    solver: str = "default",
+    save: Path | None = None,
+    tick: Tick = silent,
+) -> Outcome:
+    """Run one face. start, prediction: shared between the faces of one seed."""
+    system.needs_face(face)
+    began = wall.perf_counter()
+    start = system.start(seed) if start is None else start
+    if prediction is None and "predict" in system.faces:
+        prediction = system.predict(start)
+    if face == "predict":
+        assert prediction is not None
+        return _predicted(system, seed, prediction, wall.perf_counter() - began)
+    if face == "flow":
+        from saddlescope.dynamics.flow import flow
+
+        trajectory = flow(system, seed, solver=solver, start=start, prediction=prediction, tick=tick)
+    else:
+        from saddlescope.dynamics.train import train
+
+        trajectory = train(system, seed, start=start, prediction=prediction, save=save, tick=tick)
+    return outcome_of(system, face, seed, trajectory, prediction, wall.perf_counter() - began)
+
+
+def outcome_of(
+    system: System, face: Face, seed: int, trajectory: xarray.Dataset, prediction: Prediction | None, seconds: float
+) -> Outcome:
+    observables = {name: values.values for name, values in trajectory.data_vars.items()}
+    return Outcome(
+        system,
+        face,
+        seed,
+        measured_stages(trajectory, prediction),
+        float(observables["loss"][-1]),
+        float(trajectory.attrs["conserved_drift"]),
+        {str(name): values[-1] for name, values in observables.items()},
+        trajectory.attrs["solver"],
+        trajectory.attrs["result"],
+        seconds,
+        trajectory,
+        prediction,
+    )
+
+
+def _predicted(system: System, seed: int, prediction: Prediction, seconds: float) -> Outcome:
+    reached = all(stage.time is not None for stage in prediction.stages)
+    return Outcome(
+        system,
+        "predict",
+        seed,
+        prediction.stages,
+        prediction.stages[-1].loss,
+        None,
+        prediction.observables,
+        prediction.solver,
+        "finished" if reached else "finished: theory gives no time for some stages",
+        seconds,
+        None,
+        prediction,
+    )
+
+
+def measured_stages(trajectory: xarray.Dataset, prediction: Prediction | None) -> list[Stage]:
+    """Stages of a trajectory: passages of the predicted marks, or, without a theory, its conspicuous drops."""
+    from saddlescope.analysis.stages import detect_stages, stages_at_marks
+
+    time = trajectory["time"].values
+    observables = {str(name): values.values for name, values in trajectory.data_vars.items()}
+    if prediction is not None:
+        return stages_at_marks(time, observables, prediction.marks, prediction.stages)
+    if len(time) < 8 or not np.isfinite(observables["loss"]).all():
+        return []
+    drops = detect_stages(time, observables["loss"])
+    return [
+        Stage(index, drop.time, drop.loss_after, f"drop {index}", {"confidence": drop.confidence})
+        for index, drop in enumerate(drops, start=1)
+    ]

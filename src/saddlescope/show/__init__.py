@@ -1,0 +1,1 @@
+"""Style and files of pictures. Drawing functions receive axes and data; nothing here computes."""

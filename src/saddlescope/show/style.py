@@ -1,0 +1,44 @@
+"""One look for all pictures, and how they reach a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from saddlescope.core.errors import BadArgument
+from saddlescope.core.files import write_whole
+
+FACES = {"predict": "#555555", "flow": "#0072B2", "train": "#D55E00"}
+"""Colour-blind safe (Okabe-Ito)."""
+
+SUFFIXES = (".png", ".svg", ".pdf")
+
+STYLE = {
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 10,
+    "legend.frameon": False,
+    "figure.constrained_layout.use": True,
+    "svg.hashsalt": "saddlescope",
+}
+
+
+@contextmanager
+def picture(path: Path, width: float = 6.4, height: float = 3.6) -> Iterator:
+    """Axes to draw on; the file appears, whole, when the block ends without an error."""
+    if path.suffix not in SUFFIXES:
+        raise BadArgument(f"cannot draw {path}: the name must end in {', '.join(SUFFIXES)}")
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(figsize=(width, height))
+        try:
+            yield axes
+            write_whole(path, lambda partial: figure.savefig(partial, dpi=150))
+        finally:
+            plt.close(figure)

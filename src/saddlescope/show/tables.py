@@ -1,0 +1,150 @@
+"""Tables for people. Each function returns rich tables (or strings) made from plain rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from saddlescope.core.system import System
+    from saddlescope.lab.compare import Comparison
+    from saddlescope.lab.run import Outcome
+
+
+class Rows(list):
+    """Rows of a table that can also be printed as JSON."""
+
+    def __init__(self, rows: Iterable[dict[str, Any]], tables: list[Any]):
+        super().__init__(tables)
+        self.data = list(rows)
+
+
+def as_data(what: Any) -> Any:
+    return what.data if isinstance(what, Rows) else what
+
+
+def number(value: float | None, digits: int = 6) -> str:
+    return "-" if value is None or not math.isfinite(value) else f"{value:.{digits}g}"
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", header_style="bold")
+    for name in columns:
+        words = name in ("system", "what it is", "label", "field", "meaning", "where", "statement", "check", "reason", "faces")
+        table.add_column(name, justify="left" if words else "right", overflow="fold")
+    return table
+
+
+def systems() -> Rows:
+    from saddlescope.core.registry import system_types
+
+    rows = [
+        {"system": kind.name, "faces": list(kind.faces), "claims": len(kind.claims), "presets": list(kind.presets), "summary": kind.summary}
+        for kind in system_types().values()
+    ]
+    table = _table("", "system", "faces", "claims", "what it is")
+    for row in rows:
+        table.add_row(row["system"], ", ".join(row["faces"]), str(row["claims"]), row["summary"])
+    return Rows(rows, [table])
+
+
+def fields(kind: type[System]) -> Rows:
+    import dataclasses
+    import inspect
+
+    quick = kind.preset("quick").to_dict()
+    rows = [{"field": field.name, "value": quick[field.name]} for field in dataclasses.fields(kind.spec_type)]
+    table = _table(f"{kind.name}: fields of its Spec, with the quick preset's values", "field", "value")
+    for row in rows:
+        table.add_row(row["field"], "null" if row["value"] is None else str(row["value"]))
+    words = "\n".join(inspect.getdoc(base) or "" for base in reversed(kind.spec_type.__mro__) if dataclasses.is_dataclass(base))
+    presets = "\n".join(f"  {name}: {dict(changes)}" for name, changes in kind.presets.items())
+    return Rows(rows, [f"{kind.name}: {kind.summary}\n", table, words, f"\npresets:\n{presets}"])
+
+
+def outcomes(found: Sequence[Outcome]) -> Rows:
+    first = found[0]
+    several = len(found) > 1
+    table = _table(f"{first.face} {first.system.name}", *(["seed"] if several else []), "stage", "label", "time", "loss after")
+    for outcome in found:
+        for stage in outcome.stages:
+            row = [str(stage.index), stage.label, number(stage.time), number(stage.loss, 9)]
+            table.add_row(*([str(outcome.seed)] if several else []), *row)
+    parts: list[Any] = [table]
+    if not several:
+        lines = [f"final loss {number(first.final_loss, 9)}"]
+        if first.conserved_drift is not None and math.isfinite(first.conserved_drift):
+            lines.append(f"conserved drift {first.conserved_drift:.1e}")
+        parts += ["; ".join(lines), f"{first.solver}; {first.result}; {first.seconds:.2f} s"]
+    else:
+        ended = {}
+        for outcome in found:
+            ended.setdefault(outcome.result.split(":")[0], []).append(outcome.seed)
+        parts.append("; ".join(f"{len(seeds)} {result}" for result, seeds in ended.items()))
+    return Rows([outcome.to_dict() for outcome in found], parts)
+
+
+def comparison(result: Comparison) -> Rows:
+    faces = list(result.outcomes)
+    table = _table(f"{result.system.name}, seed {result.seed}", "stage", "label", *(f"time, {face}" for face in faces), *(f"loss, {face}" for face in faces))
+    rows = result.rows()
+    for row in rows:
+        times = [number(row[face]["time"]) for face in faces]
+        losses = [number(row[face]["loss"], 7) for face in faces]
+        table.add_row(str(row["index"]), row["label"], *times, *losses)
+    lines = [f"{face}: {outcome.solver}; {outcome.result}; {outcome.seconds:.2f} s" for face, outcome in result.outcomes.items()]
+    return Rows(rows, [table, *_differences(rows, faces), *lines])
+
+
+def _differences(rows: list[dict[str, Any]], faces: list[str]) -> list[str]:
+    """Largest relative difference in time and in loss of each face from the flow."""
+    if "flow" not in faces:
+        return []
+    lines = []
+    for face in faces:
+        if face == "flow":
+            continue
+        parts = []
+        for quantity in ("time", "loss"):
+            pairs = [(row[face][quantity], row["flow"][quantity]) for row in rows]
+            gaps = [abs(a / b - 1) for a, b in pairs if a is not None and b]
+            if gaps:
+                parts.append(f"{quantity} {max(gaps):.1e}")
+        lines.append(f"{face} against flow, largest relative difference: {', '.join(parts)}")
+    return lines
+
+
+def found_stages(rows: list[dict[str, Any]]) -> Rows:
+    table = _table("", "stage", "time", "from", "to", "loss before", "loss after", "confidence")
+    for row in rows:
+        table.add_row(
+            str(row["index"]), number(row["time"]), number(row["start"]), number(row["end"]),
+            number(row["loss_before"]), number(row["loss_after"]), f"{row['confidence']:.2f}",
+        )
+    return Rows(rows, [table] if rows else ["no stages: the curve falls without a conspicuous drop, or not at all"])
+
+
+def sources(rows: list[dict[str, Any]]) -> Rows:
+    table = _table("", "statement", "function", "where")
+    for row in rows:
+        table.add_row(row["statement"], row["function"], f"{row['file']}:{row['line']}")
+    return Rows(rows, [table])
+
+
+def checks(reports: Sequence[Any]) -> Rows:
+    """Checks down, presets across; what failed or does not apply is explained below."""
+    presets = list(dict.fromkeys(report.preset for report in reports))
+    table = _table(reports[0].system, "check", *presets)
+    signs = {"passed": "[green]passed[/]", "failed": "[red]FAILED[/]", "not applicable": "[dim]-[/]"}
+    for name in dict.fromkeys(report.check for report in reports):
+        row = {report.preset: signs[report.outcome] for report in reports if report.check == name}
+        table.add_row(name, *(row[preset] for preset in presets))
+    words = []
+    for outcome in ("not applicable", "failed"):
+        for report in reports:
+            if report.outcome == outcome:
+                words.append(f"{outcome}: {report.check}, {report.preset}: {report.reason}")
+    return Rows([report.to_dict() for report in reports], [table, *words])

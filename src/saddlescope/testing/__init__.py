@@ -1,0 +1,1 @@
+"""Conformance checks for systems; shipped, so that an outside system can be checked too."""
