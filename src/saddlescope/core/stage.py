@@ -20,6 +20,15 @@ class Mark(NamedTuple):
     event: Literal["falls", "rises", "stays above", "peak"] = "falls"
     index: tuple[int, ...] = ()
 
+    def read(self, observables: Mapping[str, Any]) -> Any:
+        """The number (or, of a batch or a series, the numbers) that this mark looks at."""
+        return observables[self.observable][(..., *self.index)]
+
+    def passed(self, observables: Mapping[str, Any]) -> Any:
+        """Whether the level is passed."""
+        value = self.read(observables)
+        return value <= self.level if self.event == "falls" else value >= self.level
+
 
 @dataclass(frozen=True)
 class Stage:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from .errors import BadArgument, Undeclared, unknown
 from .spec import Spec
-from .stage import Prediction
+from .stage import Mark, Prediction
 
 Face = Literal["train", "flow", "predict"]
 
@@ -40,7 +40,8 @@ class System(ABC):
 
     A system has no loop of its own: `dynamics` moves what is stated here. Methods below `start` are written for
     jax arrays; a system with `arrays = "any"` uses only operators and methods that NumPy shares, so that SciPy
-    solvers and predictions can call them without jax.
+    solvers and predictions can call them without jax; with `batched = True`, velocity, jacobian, view and measure
+    also take points with a leading batch axis.
 
     Class attributes: name ("room" or "room/variant"), paper (citation key), summary (one line), spec_type,
     faces, presets (at least tiny, quick, paper: overrides of the Spec's defaults; each "tiny..." is checked by
@@ -55,6 +56,7 @@ class System(ABC):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]]
     observables: ClassVar[Mapping[str, tuple[str, ...]]]
     arrays: ClassVar[Literal["any", "jax"]] = "any"
+    batched: ClassVar[bool] = False
     claims: ClassVar[Sequence[Any]] = ()
 
     def __init__(self, spec: Spec | None = None):
@@ -171,10 +173,17 @@ class System(ABC):
         """End of a run whose Spec sets none; None where the system has no default."""
         return None if prediction.last_time is None else 1.3 * prediction.last_time
 
-    def arrived(self, observables: Mapping[str, Any], prediction: Prediction) -> bool:
-        """Whether a run without a set horizon may end: the last plateau is reached to one part in a million."""
+    def arrival(self, prediction: Prediction) -> Mark | None:
+        """What a run without a set horizon is prolonged for: the last plateau, to one part in a million."""
         last = prediction.stages[-1].loss
-        return last is None or bool(observables["loss"] <= last + 1e-6 * abs(last))
+        return None if last is None else Mark("loss", last + 1e-6 * abs(last))
+
+    def landmarks(self, frame: Any) -> Prediction:
+        """The part of a prediction that holds for every start: stages without times, marks, plateaus.
+
+        With `batched`, it lets an ensemble of flows run without a prediction for each seed.
+        """
+        raise self._undeclared("landmarks")
 
     def limit(self) -> Limit:
         raise self._undeclared("limit")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from saddlescope.core.stage import Mark
 from saddlescope.core.system import Start, System
 from saddlescope.core.tree import Layout, layout_of, ravel
 
@@ -63,10 +64,25 @@ class Field:
         return lambda inner, state: self.scale * np.exp(inner) * function(state)
 
     def measure(self, state: np.ndarray) -> dict[str, np.ndarray]:
-        """Observables at one flat state."""
+        """Observables at one flat state, or at many if the system is batched."""
         view = self.system.view(self.layout.unravel(state), self.frame)
         return {name: np.asarray(value) for name, value in self.system.measure(view, self.frame).items()}
 
+    def measure_many(self, states: np.ndarray) -> dict[str, np.ndarray]:
+        """Observables at flat states (n, size), with the state's axis first."""
+        if self.system.batched:
+            return self.measure(states)
+        points = [self.measure(state) for state in states]
+        return {name: np.stack([point[name] for point in points]) for name in points[0]}
+
+    def signals(self, marks: Sequence[Mark]) -> Callable[[np.ndarray], np.ndarray]:
+        """Distance of each mark's number from its level, whose sign changes at the passage (..., len(marks))."""
+
+        def distances(state: np.ndarray) -> np.ndarray:
+            observables = self.measure(state)
+            return np.stack([mark.read(observables) - mark.level for mark in marks], axis=-1)
+
+        return distances
+
     def conserved(self, state: np.ndarray) -> np.ndarray:
         return np.asarray(self.system.conserved(self.layout.unravel(state), self.frame))
-

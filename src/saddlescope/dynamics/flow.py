@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time as wall
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -59,16 +59,21 @@ def flow(
         horizon = system.horizon(prediction, start.frame) if prediction else None
         if horizon is None:
             raise BadArgument(f"`horizon` must be set: no theory says how long {system.name} takes with these parameters")
-    path = _integrate(field, 0.0, horizon, field.origin, chosen, _moving(prediction), tick)
+    path = _integrate(field, 0.0, horizon, field.origin, chosen, level_marks(prediction), tick)
     for _ in range(PROLONGATIONS if prolong else 0):
-        if path.outcome != FINISHED or system.arrived(field.measure(path.state[-1]), prediction):
+        if path.outcome != FINISHED or arrived(system, field.measure(path.state[-1]), prediction):
             break
-        more = _integrate(field, horizon, 2 * horizon, path.state[-1], chosen, _moving(prediction), tick)
+        more = _integrate(field, horizon, 2 * horizon, path.state[-1], chosen, level_marks(prediction), tick)
         path, horizon = _join(path, more), 2 * horizon
-    return _trajectory(system, seed, field, path, prediction, horizon, prolong, chosen, wall.perf_counter() - began)
+    return path_trajectory(system, seed, field, path, prediction, horizon, prolong, chosen, wall.perf_counter() - began)
 
 
-def _moving(prediction: Prediction | None) -> Sequence[Mark]:
+def arrived(system: System, observables: Mapping[str, Any], prediction: Prediction) -> bool:
+    mark = system.arrival(prediction)
+    return mark is None or bool(mark.passed(observables))
+
+
+def level_marks(prediction: Prediction | None) -> Sequence[Mark]:
     """Marks that a level defines; a peak is read off the grid."""
     return [mark for mark in prediction.marks if mark.event != "peak"] if prediction else []
 
@@ -76,10 +81,6 @@ def _moving(prediction: Prediction | None) -> Sequence[Mark]:
 def _integrate(
     field: Field, begin: float, end: float, state: np.ndarray, solver: Solver, marks: Sequence[Mark], tick: Tick
 ) -> Path:
-    def signals(flat: np.ndarray) -> np.ndarray:
-        measured = field.measure(flat)
-        return np.array([measured[mark.observable][mark.index] - mark.level for mark in marks])
-
     def watch_clock(inner: float, _: np.ndarray) -> bool:
         tick(min(1.0, float(field.outer(inner)) / end), f"time {field.outer(inner):.4g} of {end:.4g}")
         return False
@@ -87,6 +88,7 @@ def _integrate(
     size = np.sqrt(np.mean(field.origin**2))
     atol = min(solver.atol, solver.rtol * size) if size > 0 else solver.atol
     settings = {"rtol": solver.rtol, "atol": atol, "max_steps": solver.max_steps}
+    watch = field.signals(marks) if marks else None
     span = float(field.inner(begin)), float(field.inner(end))
     if solver.backend == "scipy":
         path = numerics.integrate(
@@ -95,14 +97,14 @@ def _integrate(
             *span,
             method=solver.method,
             jacobian=field.jacobian,
-            watch=signals if marks else None,
+            watch=watch,
             stop=watch_clock,
             **settings,
         )
     else:
         from .diffrax_backend import integrate as integrate_diffrax
 
-        path = integrate_diffrax(field, state, *span, method=solver.method, watch=signals if marks else None, **settings)
+        path = integrate_diffrax(field, state, *span, method=solver.method, watch=watch, **settings)
     return path if field.scale is None else _outer(path, field)
 
 
@@ -121,7 +123,18 @@ def _join(first: Path, second: Path) -> Path:
     )
 
 
-def _trajectory(system, seed, field, path, prediction, horizon, prolonged, solver, seconds):
+def path_trajectory(
+    system: System,
+    seed: int,
+    field: Field,
+    path: Path,
+    prediction: Prediction | None,
+    horizon: float,
+    prolonged: bool,
+    solver: Solver | str,
+    seconds: float,
+) -> xarray.Dataset:
+    """The trajectory of a solved path, thinned, with all its passages."""
     time, keep = np.unique(path.time, return_index=True)
     state = path.state[keep]
     chosen = np.unique(
@@ -133,8 +146,8 @@ def _trajectory(system, seed, field, path, prediction, horizon, prolonged, solve
         )
     )
     time, state = time[chosen], state[chosen]
-    measured = [field.measure(flat) for flat in state]
-    observables = {name: np.stack([point[name] for point in measured]) for name in system.observables}
+    observables = field.measure_many(state)
+    last = {name: values[-1] for name, values in observables.items()}
     drift = None
     if system.declares("conserved"):
         kept = np.stack([field.conserved(flat) for flat in state])
@@ -146,7 +159,7 @@ def _trajectory(system, seed, field, path, prediction, horizon, prolonged, solve
         time,
         observables,
         solver=f"{solver} ({path.evaluations} evaluations)",
-        result=_result(system, path, measured[-1], prediction, horizon, prolonged),
+        result=_result(system, path, last, prediction, horizon, prolonged),
         seconds=seconds,
         conserved_drift=drift,
         extra={"horizon": float(horizon)},
@@ -169,7 +182,7 @@ def horizon_result(
     """FINISHED, or what the horizon was too short for and which one would suffice."""
     expected = len(prediction.stages)
     if seen >= expected:
-        if not prolonged or system.arrived(last, prediction):
+        if not prolonged or arrived(system, last, prediction):
             return FINISHED
         above = float(last["loss"]) / prediction.stages[-1].loss - 1
         return f"{FINISHED}: all stages seen, the loss still {above:.1e} above the last plateau at time {horizon:.6g}"

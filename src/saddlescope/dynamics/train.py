@@ -20,7 +20,7 @@ from saddlescope.core.system import Start, System
 from saddlescope.core.trajectory import build_trajectory
 
 from . import checkpoint, optimizers, precision  # noqa: F401  (64 bits before the first trace)
-from .flow import horizon_result
+from .flow import arrived, horizon_result, level_marks
 
 if TYPE_CHECKING:
     import xarray
@@ -72,7 +72,7 @@ def train(
     steps, prolong = _steps(system, prediction, start.frame)
     run.advance(_snapshot_steps(snapshots, 0, steps), steps, tick)
     for _ in range(PROLONGATIONS if prolong else 0):
-        if run.diverged is not None or system.arrived(run.last, prediction):
+        if run.diverged is not None or arrived(system, run.last, prediction):
             break
         steps *= 2
         run.advance(_snapshot_steps(snapshots, steps // 2, steps), steps, tick)
@@ -105,7 +105,7 @@ class _Run:
     def __init__(self, system: System, seed: int, start: Start, prediction: Prediction | None, save: FilePath | None):
         spec = system.spec
         self.system, self.seed, self.frame, self.prediction, self.save = system, seed, start.frame, prediction, save
-        self.marks = [mark for mark in prediction.marks if mark.event != "peak"] if prediction else []
+        self.marks = level_marks(prediction)
         self.signals: tuple[Signal, ...] = tuple(dict.fromkeys((mark.observable, mark.index) for mark in self.marks))
         plain = spec.optimizer == "gd" and spec.batch_size is None and spec.clip_norm is None
         self.exact = plain and system.trains_exactly

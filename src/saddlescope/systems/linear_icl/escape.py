@@ -8,6 +8,7 @@ problem starts anew with fewer heads and fewer directions. The cost does not dep
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +27,9 @@ HAND_OVER = 0.05
 
 SETTLED = 1e-6
 """A drop is over when the loss is within this share of it of the plateau."""
+
+ALIGNED = 3e-3
+"""And the map has no larger entry between different eigenvalues: where they nearly tie, the loss hardly feels a tilt."""
 
 SETTLED_SAMPLE = 1e-3
 """The same for finite P, whose plateaus are never quite reached (see `plateau_weights`)."""
@@ -111,14 +115,14 @@ def drift_until(
     return float(path.time[at]), moved, path.evaluations, hit
 
 
-def escape_times(weights: Weights, frame: Frame, levels: np.ndarray, plateaus: list[Weights], rank: int) -> Escape:
+def escape_times(weights: Weights, frame: Frame, levels: np.ndarray, plateaus: Sequence[Weights], rank: int) -> Escape:
     """Times at which the loss crosses the midpoints between successive `levels`, from `weights` alone.
 
     levels (K+1,): plateau losses, the initial one first.  plateaus: weights on each of them.
     """
     stages = len(levels) - 1
     small = HAND_OVER * np.cbrt(prediction.learned_gain(frame.eigenvalues, frame.second_moments)[0])
-    longest = 1e4 / (frame.eigenvalues[stages - 1] ** 2 * np.abs(weights.value).max())
+    longest = _longest(frame, stages) / np.abs(weights.value).max()
     times: list[float | None] = []
     time, evaluations = 0.0, 0
     moments, learned = frame.moments, 0.0
@@ -129,7 +133,7 @@ def escape_times(weights: Weights, frame: Frame, levels: np.ndarray, plateaus: l
             time, evaluations = time + taken, evaluations + cost
             if not reached:
                 break
-        crossed, weights, time, cost = _drop(weights, moments, levels, len(times), small, rank, time, time + longest)
+        crossed, weights, time, cost = _drop(weights, moments, frame, levels, len(times), small, rank, time)
         evaluations += cost
         if not crossed:
             break
@@ -158,6 +162,11 @@ def _remaining(frame: Frame, T: np.ndarray, plateau: Weights, count: int):
         off[np.ix_(group, group)] -= learned @ learned.T
     level = prediction.plateau_loss(lam, frame.second_moments, count)
     return frame.moments._replace(constant=np.array(level), linear=off @ frame.moments.linear @ off)
+
+
+def _longest(frame: Frame, stages: int) -> float:
+    """A time after which a head of order one that has not grown never will."""
+    return 1e4 / frame.eigenvalues[stages - 1] ** 2
 
 
 def _size(weights: Weights) -> np.ndarray:
@@ -193,12 +202,14 @@ def _drift_sample(weights, moments, size, longest):
     return float(path.time[-1]), layout.unravel(path.state[-1]), path.evaluations, path.outcome == STOPPED
 
 
-def _drop(weights, moments, levels, done, small, rank, time, latest):
+def _drop(weights, moments, frame, levels, done, small, rank, time):
     """Integrate the heads that are left until what has grown has nothing left to take."""
     layout = layout_of(weights)
     stages = len(levels) - 1
     midpoints = ((levels[:-1] + levels[1:]) / 2)[done:]
-    near = SETTLED if isinstance(moments, PopulationMoments) else SETTLED_SAMPLE
+    population = isinstance(moments, PopulationMoments)
+    near = SETTLED if population else SETTLED_SAMPLE
+    apart = frame.eigenvalues[:, None] != frame.eigenvalues
 
     def flow(_: float, flat: np.ndarray) -> np.ndarray:
         return ravel(velocity(layout.unravel(flat), moments))
@@ -212,6 +223,8 @@ def _drop(weights, moments, levels, done, small, rank, time, latest):
         count = done + gained
         if not gained or now - levels[count] > near * (levels[count - 1] - levels[count]):
             return False
+        if population and np.abs(attention_map(layout.unravel(flat))[0] * apart).max() > ALIGNED:
+            return False
         # A grown head with a free pair takes its next direction at once: no plateau to cross.
         return count == stages or gained == rank * int((_size(layout.unravel(flat)) >= small).sum())
 
@@ -220,7 +233,7 @@ def _drop(weights, moments, levels, done, small, rank, time, latest):
         flow,
         ravel(weights),
         time,
-        latest,
+        time + _longest(frame, stages),
         method="lsoda" if with_jacobian else "dop853",
         rtol=1e-9,
         atol=1e-12,

@@ -162,19 +162,20 @@ def conserved(weights: Weights) -> Any:
 def measure(view: View, frame: Frame) -> dict[str, Any]:
     """Observables of a view; `gain` is the share of each eigenvector that is learned (1 at M_m for d <= m)."""
     D = view.query.shape[-1]
+    modes = np.arange(D)
     key = view.key[..., :D]
-    learned = view.map[-1, :D]
-    if view.map.shape[0] > 1:
-        learned = learned + view.map[:D, -1]
-    length = (key**2).sum((1, 2)) ** 0.5
-    floor = np.finfo(float).tiny
+    learned = view.map[..., -1, modes, modes]
+    if view.map.shape[-3] > 1:
+        learned = learned + view.map[..., modes, -1, modes]
+    squares = (key**2).sum(-2)  # (..., H, D)
+    stray = (view.value[..., :-1] ** 2).sum((-2, -1)) + (view.key[..., D:] ** 2).sum((-3, -2, -1))
     found = {
-        "value": view.value[:, -1],
+        "value": view.value[..., -1],
         "key": key,
         "query": view.query,
-        "gain": learned.diagonal() * frame.second_moments / frame.eigenvalues,
-        "alignment": (key**2).sum(1) ** 0.5 / (length + floor)[:, None],
-        "stray": ((view.value[:, :-1] ** 2).sum() + (view.key[..., D:] ** 2).sum()) ** 0.5,
+        "gain": learned * frame.second_moments / frame.eigenvalues,
+        "alignment": (squares / (squares.sum(-1)[..., None] + np.finfo(float).tiny)) ** 0.5,
+        "stray": stray**0.5,
     }
     if frame.moments is not None:
         found["loss"] = loss_of_map(view.map, frame.moments)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -88,9 +91,15 @@ class LinearICL(_Attention):
         "stray": (),
     }
     claims = claims.CLAIMS
+    batched = True
 
     def start(self, seed: int) -> Start:
-        return Start(data.initial_weights(self.spec, seed), data.build_frame(self.spec))
+        return Start(data.initial_weights(self.spec, seed), self._frame)
+
+    @cached_property
+    def _frame(self) -> Frame:
+        """Built once: the moments of many sequences take seconds, and no seed changes them."""
+        return data.build_frame(self.spec)
 
     def measure(self, view: reduction.View, frame: Frame) -> dict[str, Any]:
         return reduction.measure(view, frame)
@@ -129,35 +138,39 @@ class LinearICL(_Attention):
 
     # ---- predict
 
-    def predict(self, start: Start) -> Prediction:
-        from .escape import escape_times, plateau_weights
+    def landmarks(self, frame: Frame) -> Prediction:
+        from .escape import plateau_weights
 
-        weights, frame = start
         spec = self.spec
         plateaus = plateau_weights(frame, spec.stage_count, spec.heads, spec.rank)
-        levels = np.array([reduction.loss_of_map(reduction.attention_map(p), frame.moments) for p in plateaus])
-        escape = escape_times(weights, frame, levels, plateaus, spec.rank)
-        stages = tuple(
-            Stage(index, time, float(level), f"eigenvector {index}")
-            for index, (time, level) in enumerate(zip(escape.times, levels[1:], strict=True), start=1)
-        )
-        population = spec.sequences is None
+        levels = [float(reduction.loss_of_map(reduction.attention_map(p), frame.moments)) for p in plateaus]
         return Prediction(
-            stages,
-            marks=tuple(Mark("loss", float(mid)) for mid in (levels[:-1] + levels[1:]) / 2),
-            initial_loss=float(levels[0]),
-            plateaus=tuple(plateaus) if population else (),
+            stages=tuple(Stage(m, None, level, f"eigenvector {m}") for m, level in enumerate(levels[1:], start=1)),
+            marks=tuple(Mark("loss", (before + after) / 2) for before, after in itertools.pairwise(levels)),
+            initial_loss=levels[0],
+            plateaus=tuple(plateaus),
             observables=reduction.measure(self.view(plateaus[-1], frame), frame),
-            solver=f"stage algorithm, {escape.evaluations} evaluations",
-            notes=() if population else (SAMPLE_NOTE,),
+            notes=() if spec.sequences is None else (SAMPLE_NOTE,),
         )
 
-    def arrived(self, observables: Mapping[str, Any], prediction: Prediction) -> bool:
+    def predict(self, start: Start) -> Prediction:
+        from .escape import escape_times
+
+        known = self.landmarks(start.frame)
+        levels = np.array([known.initial_loss, *(stage.loss for stage in known.stages)])
+        escape = escape_times(start.point, start.frame, levels, known.plateaus, self.spec.rank)
+        stages = [replace(stage, time=time) for stage, time in zip(known.stages, escape.times, strict=True)]
+        solver = f"stage algorithm, {escape.evaluations} evaluations"
+        # On a sample the plateaus are not isolated critical points, so they are not handed out as such.
+        plateaus = known.plateaus if self.spec.sequences is None else ()
+        return replace(known, stages=tuple(stages), plateaus=plateaus, solver=solver)
+
+    def arrival(self, prediction: Prediction) -> Mark | None:
         if self.spec.sequences is None:
-            return super().arrived(observables, prediction)
+            return super().arrival(prediction)
         # A sample's plateaus are only approached (see escape.plateau_weights): near enough is 1% of the last drop.
         losses = [prediction.initial_loss, *(stage.loss for stage in prediction.stages)]
-        return bool(observables["loss"] <= losses[-1] + 0.01 * (losses[-2] - losses[-1]))
+        return Mark("loss", losses[-1] + 0.01 * (losses[-2] - losses[-1]))
 
     def limit(self) -> Limit:
         if self.spec.sequences is None:
