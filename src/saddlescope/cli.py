@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as jsonlib
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter
 
@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 Settings = Annotated[
     list[str] | None,
-    Parameter(name="--set", consume_multiple=True, negative="", help="Fields of the Spec as key=value; the value is read as JSON, else as a word. `saddlescope list SYSTEM` shows them."),
+    Parameter(
+        name="--set",
+        consume_multiple=True,
+        negative="",
+        help="Fields of the Spec as key=value, read as JSON or as a word; see `saddlescope list SYSTEM`.",
+    ),
 ]
 Preset = Annotated[str, Parameter(help="Where fields start from: tiny, quick or paper.")]
 Seed = Annotated[int, Parameter(help="Moves the initial weights only.")]
@@ -51,8 +56,16 @@ def list_systems(system: str | None = None, /, *, json: Json = False) -> int:
 
 @app.command
 def predict(
-    system: str, /, *, settings: Settings = None, seed: Seed = 0, seeds: Seeds = None, preset: Preset = "quick",
-    out: Out = None, plot: Plot = None, json: Json = False,
+    system: str,
+    /,
+    *,
+    settings: Settings = None,
+    seed: Seed = 0,
+    seeds: Seeds = None,
+    preset: Preset = "quick",
+    out: Out = None,
+    plot: Plot = None,
+    json: Json = False,
 ) -> int:
     """What theory says, without moving anything: times and losses of the stages.
 
@@ -67,8 +80,17 @@ def predict(
 
 @app.command
 def flow(
-    system: str, /, *, settings: Settings = None, seed: Seed = 0, seeds: Seeds = None, preset: Preset = "quick",
-    solver: str = "default", out: Out = None, plot: Plot = None, json: Json = False,
+    system: str,
+    /,
+    *,
+    settings: Settings = None,
+    seed: Seed = 0,
+    seeds: Seeds = None,
+    preset: Preset = "quick",
+    solver: str = "default",
+    out: Out = None,
+    plot: Plot = None,
+    json: Json = False,
 ) -> int:
     """The gradient flow of the exactly reduced state.
 
@@ -84,8 +106,17 @@ def flow(
 
 @app.command
 def train(
-    system: str, /, *, settings: Settings = None, seed: Seed = 0, seeds: Seeds = None, preset: Preset = "quick",
-    save: Path | None = None, out: Out = None, plot: Plot = None, json: Json = False,
+    system: str,
+    /,
+    *,
+    settings: Settings = None,
+    seed: Seed = 0,
+    seeds: Seeds = None,
+    preset: Preset = "quick",
+    save: Path | None = None,
+    out: Out = None,
+    plot: Plot = None,
+    json: Json = False,
 ) -> int:
     """The network's weights by a real optimizer.
 
@@ -101,7 +132,14 @@ def train(
 
 @app.command
 def compare(
-    system: str, /, *, settings: Settings = None, seed: Seed = 0, preset: Preset = "quick", plot: Plot = None, json: Json = False
+    system: str,
+    /,
+    *,
+    settings: Settings = None,
+    seed: Seed = 0,
+    preset: Preset = "quick",
+    plot: Plot = None,
+    json: Json = False,
 ) -> int:
     """All faces of a system from one start, in one table and one picture.
 
@@ -122,8 +160,14 @@ def compare(
 
 @app.command
 def stages(
-    file: Path, /, *, time: str | None = None, loss: str | None = None, count: int | None = None,
-    noisy: bool | None = None, json: Json = False,
+    file: Path,
+    /,
+    *,
+    time: str | None = None,
+    loss: str | None = None,
+    count: int | None = None,
+    noisy: bool | None = None,
+    json: Json = False,
 ) -> int:
     """Stages of any loss curve: a .csv with a header, or a trajectory (.nc).
 
@@ -216,8 +260,17 @@ def _system(name: str, preset: str, settings: list[str] | None) -> System:
 
 
 def _face(
-    face: Face, name: str, settings: list[str] | None, seed: int, seeds: int | None, preset: str,
-    out: Path | None, plot: Path | None, json: bool, solver: str = "default", save: Path | None = None,
+    face: Face,
+    name: str,
+    settings: list[str] | None,
+    seed: int,
+    seeds: int | None,
+    preset: str,
+    out: Path | None,
+    plot: Path | None,
+    json: bool,
+    solver: str = "default",
+    save: Path | None = None,
 ) -> int:
     from .lab.run import run_face
     from .show import tables
@@ -259,7 +312,9 @@ def _draw(path: Path, outcomes: list[Outcome]) -> None:
 
     with picture(path) as axes:
         curves = [
-            (o.face, o.trajectory["time"].values, o.trajectory["loss"].values) for o in outcomes if o.trajectory is not None
+            (o.face, o.trajectory["time"].values, o.trajectory["loss"].values)
+            for o in outcomes
+            if o.trajectory is not None
         ]
         prediction = next((o.prediction for o in outcomes if o.prediction is not None), None)
         several = len({o.seed for o in outcomes}) > 1

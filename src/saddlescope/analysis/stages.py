@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -91,7 +92,12 @@ class FoundStage(NamedTuple):
 
 
 def detect_stages(
-    time: np.ndarray, loss: np.ndarray, *, noisy: bool | None = None, smallest_drop: float = 1e-3, count: int | None = None
+    time: np.ndarray,
+    loss: np.ndarray,
+    *,
+    noisy: bool | None = None,
+    smallest_drop: float = 1e-3,
+    count: int | None = None,
 ) -> list[FoundStage]:
     """Drops of any loss curve, in order.
 
@@ -113,7 +119,9 @@ def looks_noisy(loss: np.ndarray) -> bool:
 def _checked(time: np.ndarray, loss: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     time, loss = np.asarray(time, float), np.asarray(loss, float)
     if time.ndim != 1 or time.shape != loss.shape:
-        raise ValueError(f"`time` and `loss` must be two columns of equal length, got shapes {time.shape} and {loss.shape}")
+        raise ValueError(
+            f"`time` and `loss` must be two columns of equal length, got shapes {time.shape} and {loss.shape}"
+        )
     good = np.isfinite(time) & np.isfinite(loss)
     if not good.all():
         first = int(np.flatnonzero(~good)[0])
@@ -150,7 +158,7 @@ def _stages_by_speed(time, loss, smallest_drop, count):
     height = np.log(speed + floor)
     peaks, shape = find_peaks(np.r_[-np.inf, height, -np.inf], prominence=np.log(2.0))
     peaks = peaks - 1
-    bounds = [0] + [int(a + np.argmin(height[a : b + 1])) for a, b in zip(peaks, peaks[1:], strict=False)] + [len(loss) - 1]
+    bounds = [0] + [int(a + np.argmin(height[a : b + 1])) for a, b in itertools.pairwise(peaks)] + [len(loss) - 1]
     found = []
     for peak, prominence, left, right in zip(peaks, shape["prominences"], bounds, bounds[1:], strict=False):
         drop = loss[left] - loss[right]
@@ -172,9 +180,8 @@ def _stages_by_change_points(time, loss, smallest_drop, count):
     _, level, moments = _resample(time, loss, points)
     noise = np.median(np.abs(np.diff(level))) / 0.954 + np.finfo(float).tiny  # of a difference of two normals
     whole = max(level[:5].mean() - level[-5:].mean(), np.finfo(float).tiny)
-    search = ruptures.KernelCPD(kernel="linear", min_size=max(3, points // 100)).fit(level[:, None])
-    most = count if count is not None else 12
-    cuts = search.predict(n_bkps=most)[:-1]
+    search: Any = ruptures.KernelCPD(kernel="linear", min_size=max(3, points // 100)).fit(level[:, None])
+    cuts = search.predict(n_bkps=12 if count is None else count)[:-1]
     if count is None:
         cuts = _merge_small(level, cuts, max(smallest_drop * whole, 4 * noise / np.sqrt(points / 20)))
     edges = [0, *cuts, points]
@@ -183,7 +190,16 @@ def _stages_by_change_points(time, loss, smallest_drop, count):
         high, low = level[before:cut].mean(), level[cut:after].mean()
         error = noise * np.sqrt(1 / (cut - before) + 1 / (after - cut))
         clear = float(np.clip(1 - np.exp(-0.5 * ((high - low) / error - 2)), 0, 1)) if high > low else 0.0
-        found.append(FoundStage(float(moments[cut]), float(moments[cut - 1]), float(moments[cut]), float(high), float(low), clear))
+        found.append(
+            FoundStage(
+                float(moments[cut]),
+                float(moments[cut - 1]),
+                float(moments[cut]),
+                float(high),
+                float(low),
+                clear,
+            )
+        )
     return [stage for stage in found if stage.loss_before > stage.loss_after]
 
 
@@ -192,7 +208,7 @@ def _merge_small(level: np.ndarray, cuts: list[int], least: float) -> list[int]:
     cuts = list(cuts)
     while cuts:
         edges = [0, *cuts, len(level)]
-        means = [level[a:b].mean() for a, b in zip(edges, edges[1:], strict=False)]
+        means = [level[a:b].mean() for a, b in itertools.pairwise(edges)]
         steps = -np.diff(means)
         worst = int(np.argmin(steps))
         if steps[worst] >= least:
@@ -203,7 +219,12 @@ def _merge_small(level: np.ndarray, cuts: list[int], least: float) -> list[int]:
 
 def _found_stage(time, loss, left, right, moment, confidence) -> FoundStage:
     return FoundStage(
-        moment, float(time[left]), float(time[right]), float(loss[left]), float(loss[right]), float(confidence)
+        moment,
+        float(time[left]),
+        float(time[right]),
+        float(loss[left]),
+        float(loss[right]),
+        float(confidence),
     )
 
 

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 PATIENCE = 2.0
 """Seconds of silence before a bar appears."""
@@ -24,22 +25,21 @@ def progress(title: str, enabled: bool = True) -> Iterator[Tick]:
         yield silent
         return
     started = time.monotonic()
-    bar = None
-    task = None
+    shown: list[tuple[Any, Any]] = []
 
     def tick(share: float, words: str = "") -> None:
-        nonlocal bar, task
-        if bar is None:
+        if not shown:
             if time.monotonic() - started < PATIENCE:
                 return
-            bar, task = _bar(title)
-            bar.start()
+            shown.append(_bar(title))
+            shown[0][0].start()
+        bar, task = shown[0]
         bar.update(task, completed=share, words=words)
 
     try:
         yield tick
     finally:
-        if bar is not None:
+        for bar, _ in shown:
             bar.stop()
 
 

@@ -58,7 +58,12 @@ class Spec:
 
     def check(self) -> None:
         """Raise `BadArgument` for a field that has no meaning. Extended by each system's Spec."""
-        require(self.horizon is None or 0 < self.horizon < math.inf, "horizon", self.horizon, "positive and finite")
+        require(
+            self.horizon is None or 0 < self.horizon < math.inf,
+            "horizon",
+            self.horizon,
+            "positive and finite",
+        )
         require(0 < self.learning_rate < math.inf, "learning_rate", self.learning_rate, "positive and finite")
         require(self.steps is None or self.steps > 0, "steps", self.steps, "positive")
         if self.optimizer not in OPTIMIZERS:
@@ -92,7 +97,9 @@ class Spec:
         return dataclasses.replace(self, **overrides)
 
     def to_dict(self) -> dict[str, Any]:
-        return {name: list(v) if isinstance(v := getattr(self, name), tuple) else v for name in _field_types(type(self))}
+        return {
+            name: list(v) if isinstance(v := getattr(self, name), tuple) else v for name in _field_types(type(self))
+        }
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> typing.Self:

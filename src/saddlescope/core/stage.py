@@ -67,6 +67,12 @@ class Prediction:
     notes: tuple[str, ...] = ()
 
     @property
+    def levels(self) -> list[float]:
+        """Losses of all plateaus, the initial one first; NaN where theory gives none."""
+        losses = [self.initial_loss, *(stage.loss for stage in self.stages)]
+        return [float("nan") if loss is None else loss for loss in losses]
+
+    @property
     def last_time(self) -> float | None:
         times = [stage.time for stage in self.stages if stage.time is not None]
         return max(times) if times else None

@@ -21,11 +21,14 @@ class Start(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """The ladder along which the prediction becomes exact: values of a field, from far to near."""
+    """The ladder along which the prediction becomes exact: values of a field, from far to near.
+
+    overrides: other fields to set on every rung.
+    """
 
     field: str
     values: tuple[float, ...]
-    overrides: Mapping[str, Any] = {}
+    overrides: Mapping[str, Any]
 
 
 class Symmetry(NamedTuple):
@@ -58,6 +61,7 @@ class System(ABC):
     arrays: ClassVar[Literal["any", "jax"]] = "any"
     batched: ClassVar[bool] = False
     claims: ClassVar[Sequence[Any]] = ()
+    spec: Any
 
     def __init__(self, spec: Spec | None = None):
         self.spec = self.preset("quick") if spec is None else spec

@@ -32,7 +32,9 @@ def build_trajectory(
     """Dims: time and those that `system.observables` declares; attrs carry where it comes from and how it ended."""
     import xarray
 
-    variables = {name: (("time", *system.observables[name]), np.asarray(observables[name])) for name in system.observables}
+    variables = {
+        name: (("time", *system.observables[name]), np.asarray(observables[name])) for name in system.observables
+    }
     attrs = {
         "system": system.name,
         "face": face,

@@ -1,4 +1,4 @@
-"""Compiled forms of a system's functions, one per system: equal systems share them, so a second call compiles nothing."""
+"""Compiled forms of a system's functions: equal systems share them, so a second call compiles nothing."""
 
 from __future__ import annotations
 

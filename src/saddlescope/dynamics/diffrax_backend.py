@@ -9,9 +9,9 @@ import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.optimize import brentq
 
 from saddlescope.numerics.integrate import DIVERGED, FINISHED, MAX_STEPS, Path
+from saddlescope.numerics.root import root_between
 
 from .compiled import flatten
 from .field import Field
@@ -50,7 +50,16 @@ def _solve(system, layout, scale, method):
 
 
 def integrate(
-    field: Field, state: np.ndarray, begin: float, end: float, *, method: str, rtol: float, atol: float, max_steps: int, watch
+    field: Field,
+    state: np.ndarray,
+    begin: float,
+    end: float,
+    *,
+    method: str,
+    rtol: float,
+    atol: float,
+    max_steps: int,
+    watch,
 ) -> Path:
     run = _solve(field.system, field.layout, field.scale, method)
     times, states = [begin], [np.asarray(state)]
@@ -82,11 +91,14 @@ def integrate(
 
 
 def _locate(solution, time, path, watch, crossings, times, states) -> None:
+    """Passages inside the solver's steps, on its own interpolant."""
+
+    def inside(moment: float) -> np.ndarray:
+        return np.asarray(solution.evaluate(moment))
+
     signals = np.array([watch(flat) for flat in path])
     for row, which in zip(*np.nonzero(np.sign(signals[1:]) != np.sign(signals[:-1])), strict=True):
-        inside = lambda t: np.asarray(solution.evaluate(t))  # noqa: E731
-        low, high = time[row], time[row + 1]
-        moment = brentq(lambda t, w=which: watch(inside(t))[w], low, high, xtol=1e-12 * max(1.0, abs(high)))
-        crossings.append((float(moment), int(which)))
-        times.append(float(moment))
+        moment = root_between(lambda t, w=which: watch(inside(t))[w], time[row], time[row + 1])
+        crossings.append((moment, int(which)))
+        times.append(moment)
         states.append(inside(moment))

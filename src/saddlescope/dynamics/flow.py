@@ -58,7 +58,9 @@ def flow(
     if prolong:
         horizon = system.horizon(prediction, start.frame) if prediction else None
         if horizon is None:
-            raise BadArgument(f"`horizon` must be set: no theory says how long {system.name} takes with these parameters")
+            raise BadArgument(
+                f"`horizon` must be set: no theory says how long {system.name} takes with these parameters"
+            )
     path = _integrate(field, 0.0, horizon, field.origin, chosen, level_marks(prediction), tick)
     for _ in range(PROLONGATIONS if prolong else 0):
         if path.outcome != FINISHED or arrived(system, field.measure(path.state[-1]), prediction):
@@ -68,8 +70,8 @@ def flow(
     return path_trajectory(system, seed, field, path, prediction, horizon, prolong, chosen, wall.perf_counter() - began)
 
 
-def arrived(system: System, observables: Mapping[str, Any], prediction: Prediction) -> bool:
-    mark = system.arrival(prediction)
+def arrived(system: System, observables: Mapping[str, Any], prediction: Prediction | None) -> bool:
+    mark = system.arrival(prediction) if prediction else None
     return mark is None or bool(mark.passed(observables))
 
 
@@ -79,7 +81,13 @@ def level_marks(prediction: Prediction | None) -> Sequence[Mark]:
 
 
 def _integrate(
-    field: Field, begin: float, end: float, state: np.ndarray, solver: Solver, marks: Sequence[Mark], tick: Tick
+    field: Field,
+    begin: float,
+    end: float,
+    state: np.ndarray,
+    solver: Solver,
+    marks: Sequence[Mark],
+    tick: Tick,
 ) -> Path:
     def watch_clock(inner: float, _: np.ndarray) -> bool:
         tick(min(1.0, float(field.outer(inner)) / end), f"time {field.outer(inner):.4g} of {end:.4g}")
@@ -176,15 +184,13 @@ def _result(system: System, path: Path, last, prediction: Prediction | None, hor
     return horizon_result(system, len({which for _, which in path.crossings}), last, prediction, horizon, prolonged)
 
 
-def horizon_result(
-    system: System, seen: int, last, prediction: Prediction, horizon: float, prolonged: bool
-) -> str:
+def horizon_result(system: System, seen: int, last, prediction: Prediction, horizon: float, prolonged: bool) -> str:
     """FINISHED, or what the horizon was too short for and which one would suffice."""
     expected = len(prediction.stages)
     if seen >= expected:
         if not prolonged or arrived(system, last, prediction):
             return FINISHED
-        above = float(last["loss"]) / prediction.stages[-1].loss - 1
+        above = float(last["loss"]) / prediction.levels[-1] - 1
         return f"{FINISHED}: all stages seen, the loss still {above:.1e} above the last plateau at time {horizon:.6g}"
     if prolonged:
         return f"{HORIZON_TOO_SHORT}: saw {seen} of {expected} stages by time {horizon:.6g}, after prolonging"

@@ -15,7 +15,7 @@ import optax
 
 from saddlescope.core.errors import BadArgument
 from saddlescope.core.progress import Tick, silent
-from saddlescope.core.stage import Mark, Prediction
+from saddlescope.core.stage import Prediction
 from saddlescope.core.system import Start, System
 from saddlescope.core.trajectory import build_trajectory
 
@@ -104,13 +104,21 @@ class _Run:
 
     def __init__(self, system: System, seed: int, start: Start, prediction: Prediction | None, save: FilePath | None):
         spec = system.spec
-        self.system, self.seed, self.frame, self.prediction, self.save = system, seed, start.frame, prediction, save
+        self.system, self.seed, self.frame, self.prediction, self.save = (
+            system,
+            seed,
+            start.frame,
+            prediction,
+            save,
+        )
         self.marks = level_marks(prediction)
         self.signals: tuple[Signal, ...] = tuple(dict.fromkeys((mark.observable, mark.index) for mark in self.marks))
         plain = spec.optimizer == "gd" and spec.batch_size is None and spec.clip_norm is None
         self.exact = plain and system.trains_exactly
         if system.starts_reduced and not self.exact:
-            raise BadArgument(f"{system.name} cannot form its weights here: only optimizer=gd on the whole problem is possible")
+            raise BadArgument(
+                f"{system.name} cannot form its weights here: only optimizer=gd on the whole problem is possible"
+            )
         self.carry = _initial_carry(system, start, seed, self.exact)
         self.rows: dict[int, tuple[float, dict[str, np.ndarray]]] = {}
         self.largest, self.kept, self.drift = 0.0, None, None
@@ -159,6 +167,7 @@ class _Run:
             self._save()
 
     def _save(self) -> None:
+        assert self.save is not None
         checkpoint.store(self.save, self.identity, self.carry, self.rows, self.crossed)
 
     def _passages(self, here: int, signals: np.ndarray) -> list[int]:
@@ -199,7 +208,8 @@ class _Run:
         # A schedule that has fallen to zero stops the clock: steps that do not move are left out.
         moving = np.r_[True, np.diff(time) > 0]
         observables = {
-            name: np.stack([row[name] for row, keep in zip(rows, moving, strict=True) if keep]) for name in system.observables
+            name: np.stack([row[name] for row, keep in zip(rows, moving, strict=True) if keep])
+            for name in system.observables
         }
         return build_trajectory(
             system,
@@ -267,7 +277,6 @@ def _advance(system: System, signals: tuple[Signal, ...], exact: bool, schedule_
     spec = system.spec
     factor = optimizers.rate_factor(spec, schedule_steps)
     toward = optimizers.direction(spec)
-    per_epoch = 0
 
     def batch_of(carry: Carry, frame, key):
         if spec.batch_size is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from saddlescope.core.progress import Tick, silent
@@ -40,13 +41,15 @@ class Comparison:
 def compare(system: System, seed: int = 0, *, tick: Tick = silent) -> Comparison:
     """Run every face that the system has from the same start."""
     start = system.start(seed)
-    prediction = system.predict(start) if "predict" in system.faces else None
-    faces = [face for face in ORDER if face in system.faces]
+    faces: list[Face] = [face for face in ORDER if face in system.faces]
     outcomes: dict[str, Outcome] = {}
+    prediction = None
     for number, face in enumerate(faces):
-
-        def part(share: float, words: str = "", number: int = number, face: str = face) -> None:
-            tick((number + share) / len(faces), f"{face}: {words}")
-
+        part = partial(_part, tick, number, len(faces), face)
         outcomes[face] = run_face(system, face, seed, start=start, prediction=prediction, tick=part)
+        prediction = outcomes[face].prediction
     return Comparison(system, seed, outcomes)
+
+
+def _part(tick: Tick, number: int, faces: int, face: str, share: float, words: str = "") -> None:
+    tick((number + share) / faces, f"{face}: {words}")

@@ -106,7 +106,12 @@ def run_face(
 
 
 def outcome_of(
-    system: System, face: Face, seed: int, trajectory: xarray.Dataset, prediction: Prediction | None, seconds: float
+    system: System,
+    face: Face,
+    seed: int,
+    trajectory: xarray.Dataset,
+    prediction: Prediction | None,
+    seconds: float,
 ) -> Outcome:
     observables = {name: values.values for name, values in trajectory.data_vars.items()}
     return Outcome(

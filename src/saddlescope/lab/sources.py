@@ -26,7 +26,8 @@ def statements(kind: type[System], statement: str | None = None) -> list[dict[st
         file, line = entry.location
         names = entry.statements if statement is None else [statement]
         rows += [
-            {"statement": name, "function": entry.function.__qualname__, "file": _short(file), "line": line} for name in names
+            {"statement": name, "function": entry.function.__qualname__, "file": _short(file), "line": line}
+            for name in names
         ]
     return sorted(rows, key=lambda row: (row["file"], row["line"]))
 

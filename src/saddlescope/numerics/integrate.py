@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 from scipy import integrate as scipy_integrate
-from scipy.optimize import brentq
+
+from .root import root_between
 
 METHODS: dict[str, Any] = {
     "lsoda": scipy_integrate.LSODA,
@@ -21,7 +22,13 @@ METHODS: dict[str, Any] = {
     "dop853": scipy_integrate.DOP853,
 }
 
-FINISHED, STOPPED, DIVERGED, MAX_STEPS, FAILED = "finished", "stopped", "diverged", "max_steps_reached", "solver_failed"
+FINISHED, STOPPED, DIVERGED, MAX_STEPS, FAILED = (
+    "finished",
+    "stopped",
+    "diverged",
+    "max_steps_reached",
+    "solver_failed",
+)
 """Outcomes are values. STOPPED: the caller's `stop` said so."""
 
 
@@ -103,6 +110,6 @@ def _crossings(stepper, watch, before, after):
             # The interpolant's end values may miss a crossing that rounding put exactly on a step.
             time = high
         else:
-            time = brentq(lambda t, w=which: watch(inside(t))[w], low, high, xtol=1e-12 * max(1.0, abs(high)))
+            time = root_between(lambda t, w=which: watch(inside(t))[w], low, high)
         found.append((float(time), int(which), inside(time)))
     return sorted(found, key=lambda entry: entry[0])

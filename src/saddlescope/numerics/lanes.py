@@ -31,7 +31,14 @@ COUPLING = (
     (147.12150275711716, -1.41221402718213, 71.68940251302358),
     (165.43517024871676, -0.4592823456491126, 42.90938336958603, -5.961986721573306),
     (24.854864614690072, -3.0009227002832186, 47.4931110020768, 5.5814197821558125, -0.6610691825249471),
-    (30.91273214028599, -3.1208243349937974, 77.79954646070892, 34.28646028294783, -19.097331116725623, -28.087943162872662),
+    (
+        30.91273214028599,
+        -3.1208243349937974,
+        77.79954646070892,
+        34.28646028294783,
+        -19.097331116725623,
+        -28.087943162872662,
+    ),
     (
         37.80277123390563,
         -3.2571969029072276,
@@ -45,7 +52,7 @@ COUPLING = (
 
 
 def rodas5p_step(velocity, jacobian, state, speed, step):
-    """One step of every lane: state (B, n), speed = velocity(state), step (B,). Returns new state and error estimate."""
+    """One step of every lane: state (B, n), speed = velocity(state), step (B,). Returns the new state and its error."""
     lanes, size = state.shape
     inverse_step = 1 / step
     matrix = -jacobian(state)
@@ -58,7 +65,10 @@ def rodas5p_step(velocity, jacobian, state, speed, step):
             pull = speed
         else:
             done = increments[:stage].reshape(stage, -1)
-            at = state + (np.array(STAGE[stage - 1]) @ done).reshape(lanes, size) if stage <= 5 else at + increments[stage - 1]
+            if stage <= len(STAGE):
+                at = state + (np.array(STAGE[stage - 1]) @ done).reshape(lanes, size)
+            else:
+                at = at + increments[stage - 1]
             coupling = (np.array(COUPLING[stage - 1]) @ done).reshape(lanes, size)
             pull = velocity(at) + coupling * inverse_step[:, None]
         np.matmul(solve, pull[:, :, None], out=increments[stage][:, :, None])
@@ -163,7 +173,9 @@ class _Lanes:
         new = (number, states, speed, zero, first, signals, zero, zero.astype(bool), zero.astype(int))
         if not len(self.number):
             return _Lanes(*(value.copy() for value in new))
-        return _Lanes(*(np.concatenate([getattr(self, name), value]) for name, value in zip(self.FIELDS, new, strict=True)))
+        return _Lanes(
+            *(np.concatenate([getattr(self, name), value]) for name, value in zip(self.FIELDS, new, strict=True))
+        )
 
     def kept(self, which: np.ndarray) -> _Lanes:
         return _Lanes(*(getattr(self, name)[which] for name in self.FIELDS))
@@ -216,7 +228,7 @@ def _crossing(velocity, jacobian, watch, lanes, new, step, lane, which):
     )
 
     def inside(x: np.ndarray) -> np.ndarray:
-        return sum(term * x[:, None] ** power for power, term in enumerate(terms))
+        return (x[:, None] ** np.arange(6)) @ np.stack(terms)
 
     sign = np.sign(lanes.signals[lane, which])
     low, high = 0.0, 1.0

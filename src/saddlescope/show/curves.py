@@ -11,7 +11,11 @@ from .style import FACES
 
 
 def draw_losses(
-    axes: Any, curves: Sequence[tuple[str, Any, Any]], prediction: Prediction | None, title: str, drops: bool = True
+    axes: Any,
+    curves: Sequence[tuple[str, Any, Any]],
+    prediction: Prediction | None,
+    title: str,
+    drops: bool = True,
 ) -> None:
     """curves: (face, time, loss).  Time is logarithmic: the stages of a small start spread over decades."""
     named: set[str] = set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from saddlescope.core.errors import BadArgument
 from saddlescope.core.files import write_whole
@@ -14,7 +15,7 @@ FACES = {"predict": "#555555", "flow": "#0072B2", "train": "#D55E00"}
 
 SUFFIXES = (".png", ".svg", ".pdf")
 
-STYLE = {
+STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.spines.top": False,
     "axes.spines.right": False,

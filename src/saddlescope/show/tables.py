@@ -33,7 +33,18 @@ def number(value: float | None, digits: int = 6) -> str:
 def _table(title: str, *columns: str) -> Table:
     table = Table(title=title, title_justify="left", header_style="bold")
     for name in columns:
-        words = name in ("system", "what it is", "label", "field", "meaning", "where", "statement", "check", "reason", "faces")
+        words = name in (
+            "system",
+            "what it is",
+            "label",
+            "field",
+            "meaning",
+            "where",
+            "statement",
+            "check",
+            "reason",
+            "faces",
+        )
         table.add_column(name, justify="left" if words else "right", overflow="fold")
     return table
 
@@ -42,7 +53,13 @@ def systems() -> Rows:
     from saddlescope.core.registry import system_types
 
     rows = [
-        {"system": kind.name, "faces": list(kind.faces), "claims": len(kind.claims), "presets": list(kind.presets), "summary": kind.summary}
+        {
+            "system": kind.name,
+            "faces": list(kind.faces),
+            "claims": len(kind.claims),
+            "presets": list(kind.presets),
+            "summary": kind.summary,
+        }
         for kind in system_types().values()
     ]
     table = _table("", "system", "faces", "claims", "what it is")
@@ -60,7 +77,9 @@ def fields(kind: type[System]) -> Rows:
     table = _table(f"{kind.name}: fields of its Spec, with the quick preset's values", "field", "value")
     for row in rows:
         table.add_row(row["field"], "null" if row["value"] is None else str(row["value"]))
-    words = "\n".join(inspect.getdoc(base) or "" for base in reversed(kind.spec_type.__mro__) if dataclasses.is_dataclass(base))
+    words = "\n".join(
+        inspect.getdoc(base) or "" for base in reversed(kind.spec_type.__mro__) if dataclasses.is_dataclass(base)
+    )
     presets = "\n".join(f"  {name}: {dict(changes)}" for name, changes in kind.presets.items())
     return Rows(rows, [f"{kind.name}: {kind.summary}\n", table, words, f"\npresets:\n{presets}"])
 
@@ -68,7 +87,14 @@ def fields(kind: type[System]) -> Rows:
 def outcomes(found: Sequence[Outcome]) -> Rows:
     first = found[0]
     several = len(found) > 1
-    table = _table(f"{first.face} {first.system.name}", *(["seed"] if several else []), "stage", "label", "time", "loss after")
+    table = _table(
+        f"{first.face} {first.system.name}",
+        *(["seed"] if several else []),
+        "stage",
+        "label",
+        "time",
+        "loss after",
+    )
     for outcome in found:
         for stage in outcome.stages:
             row = [str(stage.index), stage.label, number(stage.time), number(stage.loss, 9)]
@@ -88,15 +114,20 @@ def outcomes(found: Sequence[Outcome]) -> Rows:
 
 
 def comparison(result: Comparison) -> Rows:
+    """Times and losses of each stage in every face, then how far each face is from the flow."""
     faces = list(result.outcomes)
-    table = _table(f"{result.system.name}, seed {result.seed}", "stage", "label", *(f"time, {face}" for face in faces), *(f"loss, {face}" for face in faces))
     rows = result.rows()
-    for row in rows:
-        times = [number(row[face]["time"]) for face in faces]
-        losses = [number(row[face]["loss"], 7) for face in faces]
-        table.add_row(str(row["index"]), row["label"], *times, *losses)
-    lines = [f"{face}: {outcome.solver}; {outcome.result}; {outcome.seconds:.2f} s" for face, outcome in result.outcomes.items()]
-    return Rows(rows, [table, *_differences(rows, faces), *lines])
+    tables = []
+    for quantity, title, digits in (("time", "time of each drop", 6), ("loss", "loss of the plateau after it", 9)):
+        table = _table(f"{result.system.name}, seed {result.seed}: {title}", "stage", "label", *faces)
+        for row in rows:
+            table.add_row(str(row["index"]), row["label"], *(number(row[face][quantity], digits) for face in faces))
+        tables.append(table)
+    lines = [
+        f"{face}: {outcome.solver}; {outcome.result}; {outcome.seconds:.2f} s"
+        for face, outcome in result.outcomes.items()
+    ]
+    return Rows(rows, [*tables, *_differences(rows, faces), *lines])
 
 
 def _differences(rows: list[dict[str, Any]], faces: list[str]) -> list[str]:
@@ -121,8 +152,13 @@ def found_stages(rows: list[dict[str, Any]]) -> Rows:
     table = _table("", "stage", "time", "from", "to", "loss before", "loss after", "confidence")
     for row in rows:
         table.add_row(
-            str(row["index"]), number(row["time"]), number(row["start"]), number(row["end"]),
-            number(row["loss_before"]), number(row["loss_after"]), f"{row['confidence']:.2f}",
+            str(row["index"]),
+            number(row["time"]),
+            number(row["start"]),
+            number(row["end"]),
+            number(row["loss_before"]),
+            number(row["loss_after"]),
+            f"{row['confidence']:.2f}",
         )
     return Rows(rows, [table] if rows else ["no stages: the curve falls without a conspicuous drop, or not at all"])
 

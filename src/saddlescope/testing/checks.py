@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from importlib import resources
 from typing import Any
 
@@ -76,7 +77,9 @@ def spec_survives_json(system: System) -> None:
     again = kind.from_json(system.spec.to_json())
     assert again == system.spec, f"{again} is not {system.spec}"
     assert again.digest == system.spec.digest
-    assert _changed(system, data_seed=system.spec.data_seed + 1).spec.digest != again.digest, "the digest ignores a field"
+    assert _changed(system, data_seed=system.spec.data_seed + 1).spec.digest != again.digest, (
+        "the digest ignores a field"
+    )
 
 
 @check()
@@ -207,9 +210,13 @@ def flow_is_converged(system: System) -> None:
     """
     start = system.start(0)
     prediction = system.predict(start)
-    runs = {name: flow(system, start=start, prediction=prediction, solver=name) for name in ("default", "tight", "second")}
+    runs = {
+        name: flow(system, start=start, prediction=prediction, solver=name) for name in ("default", "tight", "second")
+    }
     expected = measured_stages(runs["tight"], prediction)
-    assert len(expected) == len(prediction.stages), f"the flow showed {len(expected)} of {len(prediction.stages)} stages"
+    assert len(expected) == len(prediction.stages), (
+        f"the flow showed {len(expected)} of {len(prediction.stages)} stages"
+    )
     for name in ("default", "second"):
         found = measured_stages(runs[name], prediction)
         for one, other in zip(found, expected, strict=True):
@@ -228,7 +235,13 @@ def train_tends_to_flow(system: System) -> None:
     moment = prediction.stages[0].time
     if moment is None:
         raise NotApplicable("no theory gives the first stage a time")
-    end = {"horizon": moment, "schedule": "constant", "optimizer": "gd", "batch_size": None, "fresh_data": False}
+    end = {
+        "horizon": moment,
+        "schedule": "constant",
+        "optimizer": "gd",
+        "batch_size": None,
+        "fresh_data": False,
+    }
     exact = flow(_changed(system, **end), start=start, prediction=prediction, solver="tight")
     counts = np.array([1600, 3200, 6400])
     errors = []
@@ -238,7 +251,11 @@ def train_tends_to_flow(system: System) -> None:
         last = train(trained, start=start, prediction=prediction).isel(time=-1)
         assert abs(float(last["time"]) / moment - 1) < 1e-9, "steps x learning rate x clock is not the time"
         errors.append(
-            max(deviation(last[name].values, exact[name].values[-1]) for name in system.observables if exact[name].values[-1].any())
+            max(
+                deviation(last[name].values, exact[name].values[-1])
+                for name in system.observables
+                if exact[name].values[-1].any()
+            )
         )
     slope = -np.polyfit(np.log(counts), np.log(errors), 1)[0]
     assert 0.8 <= slope <= 1.2, f"errors {errors} at {counts} steps fall with the power {slope:.2f} of the rate"
@@ -254,7 +271,7 @@ def plateaus_are_stationary_and_all_but_the_last_can_be_left(system: System) -> 
     if not prediction.plateaus:
         raise NotApplicable("the prediction gives no points on its plateaus")
     frame = start.frame
-    losses = [prediction.initial_loss, *(stage.loss for stage in prediction.stages)]
+    losses = prediction.levels
     loss_of = _loss_of_state(system, frame)
     for number, (point, expected) in enumerate(zip(prediction.plateaus, losses, strict=True)):
         size = max(float(np.abs(leaf).max()) for leaf in point)
@@ -307,11 +324,12 @@ def prediction_error_falls_along_the_limit(system: System) -> None:
             assert outcome.prediction is not None
             expected = {stage.index: stage.time for stage in outcome.stages}
             for stage in outcome.prediction.stages:
-                if stage.time is not None and expected.get(stage.index):
-                    gaps.append(abs(stage.time / expected[stage.index] - 1))
+                measured = expected.get(stage.index)
+                if stage.time and measured:
+                    gaps.append(abs(stage.time / measured - 1))
         assert gaps, f"no stage could be compared at {ladder.field}={value}"
         errors.append(float(np.median(gaps)))
-    falling = all(later < earlier for earlier, later in zip(errors, errors[1:], strict=False))
+    falling = all(later < earlier for earlier, later in itertools.pairwise(errors))
     assert falling, f"errors {errors} do not fall along {ladder.field} = {ladder.values}"
 
 

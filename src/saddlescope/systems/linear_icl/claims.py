@@ -54,8 +54,11 @@ CLAIMS = (
         source=("zhang2025", "Eq. (4)"),
         measured=lambda e: e.trajectory["gain"].values[-1][: e.system.spec.stage_count],
         expected=lambda e: np.ones(e.system.spec.stage_count),
-        relation=close(rtol=2e-2, because="the loss is quadratic about its end: 1e-6 in loss is 1e-3 in gain, and the "
-                       "least eigenvalue carries a small share of the loss; finite samples add O(P^-1/2)"),
+        relation=close(
+            rtol=2e-2,
+            because="the loss is quadratic about its end: 1e-6 in loss is 1e-3 in gain, and the "
+            "least eigenvalue carries a small share of the loss; finite samples add O(P^-1/2)",
+        ),
         applies=_small_start,
     ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,16 +22,16 @@ class Weights(NamedTuple):
     Finite P: A=B=D+1, token space last coordinate the label, whose zero blocks do leave zero.
     """
 
-    value: np.ndarray
-    key: np.ndarray
-    query: np.ndarray
+    value: Any
+    key: Any
+    query: Any
 
 
 class Sequences(NamedTuple):
     """x (P, N+1, D), y (P, N+1); the last token is the query and its label the target."""
 
-    x: np.ndarray
-    y: np.ndarray
+    x: Any
+    y: Any
 
 
 class PopulationMoments(NamedTuple):
@@ -55,11 +55,13 @@ class SampleMoments(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """eigenvalues λ_d of Λ, second_moments a_d of E(Λ̂²); moments of the loss; sequences where they are needed."""
+    """eigenvalues λ_d of Λ, second_moments a_d of E(Λ̂²); moments of the loss (none for softmax attention); sequences
+    where training reads them.
+    """
 
     eigenvalues: np.ndarray
     second_moments: np.ndarray
-    moments: PopulationMoments | SampleMoments | None
+    moments: Any
     sequences: Sequences | None
 
 

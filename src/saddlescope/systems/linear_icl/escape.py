@@ -29,7 +29,7 @@ SETTLED = 1e-6
 """A drop is over when the loss is within this share of it of the plateau."""
 
 ALIGNED = 3e-3
-"""And the map has no larger entry between different eigenvalues: where they nearly tie, the loss hardly feels a tilt."""
+"""And the map has no larger entry between different eigenvalues: where they nearly tie, the loss feels no tilt."""
 
 SETTLED_SAMPLE = 1e-3
 """The same for finite P, whose plateaus are never quite reached (see `plateau_weights`)."""
@@ -76,9 +76,7 @@ class Escape(NamedTuple):
 
 
 @source("zhang2025", "Eq. (31)", "Eq. (32)", "Eq. (39)")
-def drift_until(
-    weights: Weights, pull: np.ndarray, size: float, longest: float
-) -> tuple[float, Weights, int, bool]:
+def drift_until(weights: Weights, pull: np.ndarray, size: float, longest: float) -> tuple[float, Weights, int, bool]:
     """Move small heads along a plateau until the first |v| reaches `size`.
 
     weights: population shape (value (H, 1), key (H, R, D)).  pull: residual matrix E (D, D) of the plateau.

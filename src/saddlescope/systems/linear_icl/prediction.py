@@ -54,7 +54,9 @@ def fixed_point(
     gain = learned_gain(eigenvalues, second)
     learned = list(learned)
     if len(learned) > heads * rank:
-        raise ValueError(f"`learned` has {len(learned)} directions, but {heads} heads of rank {rank} hold {heads * rank}")
+        raise ValueError(
+            f"`learned` has {len(learned)} directions, but {heads} heads of rank {rank} hold {heads * rank}"
+        )
     value, key, query = np.zeros((heads, 1)), np.zeros((heads, rank, D)), np.zeros((heads, rank, D))
     for head, first in enumerate(range(0, len(learned), rank)):
         group = learned[first : first + rank]

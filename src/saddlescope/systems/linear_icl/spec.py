@@ -58,10 +58,21 @@ class LinearICLSpec(Spec):
             require(0 < value < math.inf, "eigenvalues", list(lam), "positive and finite", "they are variances")
         if list(lam) != sorted(lam, reverse=True):
             ordered = sorted(lam, reverse=True)
-            require(False, "eigenvalues", list(lam), "in descending order", f"stages are numbered by it; give {ordered}")
+            require(
+                False,
+                "eigenvalues",
+                list(lam),
+                "in descending order",
+                f"stages are numbered by it; give {ordered}",
+            )
         require(self.context_length >= 1, "context_length", self.context_length, "at least 1")
         require(self.heads >= 1, "heads", self.heads, "at least 1", "without a head nothing can be learned")
-        require(1 <= self.rank <= self.dim, "rank", self.rank, f"between 1 and {self.dim}, the number of eigenvalues")
+        require(
+            1 <= self.rank <= self.dim,
+            "rank",
+            self.rank,
+            f"between 1 and {self.dim}, the number of eigenvalues",
+        )
         require(
             0 < self.init_scale < math.inf,
             "init_scale",
@@ -69,7 +80,12 @@ class LinearICLSpec(Spec):
             "positive and finite",
             "zero is a fixed point, nothing would be learned",
         )
-        require(self.sequences is None or self.sequences >= 1, "sequences", self.sequences, "null (population) or at least 1")
+        require(
+            self.sequences is None or self.sequences >= 1,
+            "sequences",
+            self.sequences,
+            "null (population) or at least 1",
+        )
         if self.objective not in OBJECTIVES:
             raise unknown("objective", self.objective, OBJECTIVES)
         if self.batch_size is not None and not self.fresh_data:

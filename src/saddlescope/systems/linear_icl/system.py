@@ -18,7 +18,6 @@ from . import claims, data, reduction
 from .data import Frame, Weights
 from .spec import LinearICLSpec
 
-
 SAMPLE_NOTE = (
     "finite P: plateau losses are those to which the population's fixed points relax on the sample; weights creep on "
     "along directions that only the sample's noise fixes"
@@ -59,7 +58,10 @@ class _Attention(System):
         factor = np.exp(rng.normal(size=(self.spec.heads, self.spec.rank, 1)))
         return (
             Symmetry("heads are exchangeable", lambda w: Weights(*(part[order] for part in w))),
-            Symmetry("a key may be scaled against its query", lambda w: w._replace(key=w.key * factor, query=w.query / factor)),
+            Symmetry(
+                "a key may be scaled against its query",
+                lambda w: w._replace(key=w.key * factor, query=w.query / factor),
+            ),
         )
 
 
@@ -69,7 +71,13 @@ class LinearICL(_Attention):
     faces = ("train", "flow", "predict")
     presets = {
         "tiny": {"eigenvalues": (0.5, 0.25), "context_length": 7, "heads": 3, "init_scale": 0.1},
-        "tiny_rank": {"eigenvalues": (0.5, 0.3, 0.1), "context_length": 7, "heads": 2, "rank": 2, "init_scale": 0.1},
+        "tiny_rank": {
+            "eigenvalues": (0.5, 0.3, 0.1),
+            "context_length": 7,
+            "heads": 2,
+            "rank": 2,
+            "init_scale": 0.1,
+        },
         "tiny_sample": {
             "eigenvalues": (0.5, 0.25),
             "context_length": 7,
@@ -157,8 +165,7 @@ class LinearICL(_Attention):
         from .escape import escape_times
 
         known = self.landmarks(start.frame)
-        levels = np.array([known.initial_loss, *(stage.loss for stage in known.stages)])
-        escape = escape_times(start.point, start.frame, levels, known.plateaus, self.spec.rank)
+        escape = escape_times(start.point, start.frame, np.array(known.levels), known.plateaus, self.spec.rank)
         stages = [replace(stage, time=time) for stage, time in zip(known.stages, escape.times, strict=True)]
         solver = f"stage algorithm, {escape.evaluations} evaluations"
         # On a sample the plateaus are not isolated critical points, so they are not handed out as such.
@@ -169,18 +176,19 @@ class LinearICL(_Attention):
         if self.spec.sequences is None:
             return super().arrival(prediction)
         # A sample's plateaus are only approached (see escape.plateau_weights): near enough is 1% of the last drop.
-        losses = [prediction.initial_loss, *(stage.loss for stage in prediction.stages)]
-        return Mark("loss", losses[-1] + 0.01 * (losses[-2] - losses[-1]))
+        before, last = prediction.levels[-2:]
+        return Mark("loss", last + 0.01 * (before - last))
 
     def limit(self) -> Limit:
         if self.spec.sequences is None:
-            return Limit("init_scale", (0.03, 0.01, 0.003))
+            return Limit("init_scale", (0.03, 0.01, 0.003), {})
         return Limit("sequences", (100, 1000, 10_000), {"init_scale": 0.01, "statistics": True})
 
     def symmetries(self, seed: int) -> Sequence[Symmetry]:
         sign = np.where(np.arange(self.spec.heads) % 2 == 0, -1.0, 1.0)[:, None]
         flip = Symmetry(
-            "value and keys may flip sign", lambda w: w._replace(value=w.value * sign, key=w.key * sign[:, None])
+            "value and keys may flip sign",
+            lambda w: w._replace(value=w.value * sign, key=w.key * sign[:, None]),
         )
         return (*super().symmetries(seed), flip)
 
@@ -202,7 +210,14 @@ class Softmax(_Attention):
     summary = "the same with softmax attention"
     faces = ("train",)
     presets = {
-        "tiny": {"eigenvalues": (0.5, 0.25), "context_length": 7, "heads": 2, "init_scale": 0.3, "sequences": 64, "steps": 50},
+        "tiny": {
+            "eigenvalues": (0.5, 0.25),
+            "context_length": 7,
+            "heads": 2,
+            "init_scale": 0.3,
+            "sequences": 64,
+            "steps": 50,
+        },
         "quick": {"init_scale": 0.1, "sequences": 1000, "steps": 6000},
         "paper": {"init_scale": 0.1, "sequences": 5000, "steps": 20_000},
     }
