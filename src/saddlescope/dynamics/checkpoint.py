@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ def load(path: Path, identity: str, like: Any) -> tuple[Any, dict, set[int]]:
         stored = [jnp.asarray(arrays[f"carry{number}"]) for number in range(len(leaves))]
         steps, elapsed = arrays["steps"], arrays["elapsed"]
         names = [name for name in arrays if name.startswith("row_")]
-    except (OSError, ValueError, KeyError, EOFError) as error:
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise BadArgument(f"cannot go on from {path}: it is no saved run ({error}); remove it to start anew") from error
     if about["identity"] != identity:
         raise BadArgument(f"cannot go on from {path}: it holds {about['identity']}, not {identity}; name another file")

@@ -29,6 +29,10 @@ CHUNK = 4096
 """Most steps in one compiled call: the bar moves, Ctrl-C answers, passages are looked for after each."""
 
 SNAPSHOTS = 400
+
+AROUND = 2 ** np.arange(9)
+"""Distances from a passage, in steps, at which snapshots are added."""
+
 PROLONGATIONS = 3
 """Each doubles the steps: a flow may try for longer, since its cost hardly grows."""
 
@@ -152,10 +156,12 @@ class _Run:
             if not finite.all():
                 self.diverged = here + int(np.argmin(finite)) + 1
                 return
+            at, reached = before, here
             for near in self._passages(here, np.asarray(signals)[: there - here]):
                 # The chunk is run again up to the passage: cheaper than keeping every step's observables.
+                at, reached = step_fn(at, self.frame, near - reached)[0], near
                 if near not in self.rows:
-                    self._record(step_fn(before, self.frame, near - here)[0] if near > here else before)
+                    self._record(at)
             if there in wanted:
                 self._record(self.carry)
             here = there
@@ -171,17 +177,26 @@ class _Run:
         checkpoint.store(self.save, self.identity, self.carry, self.rows, self.crossed)
 
     def _passages(self, here: int, signals: np.ndarray) -> list[int]:
-        """Steps on both sides of every first passage in these steps."""
+        """Steps on both sides of every passage among the steps after `here`, and a few around it to draw the drop by.
+
+        A first passage counts once; a lasting rise is noted each time it begins, and forgotten when it ends.
+        """
         near: set[int] = set()
         for number, mark in enumerate(self.marks):
-            if number in self.crossed and mark.event != "stays above":
+            lasting = mark.event == "stays above"
+            if number in self.crossed and not lasting:
                 continue
-            series = signals[:, self.signals.index((mark.observable, mark.index))] - mark.level
-            hits = np.flatnonzero(series <= 0 if mark.event == "falls" else series >= 0)
-            if hits.size and (hits[0] > 0 or here == int(min(self.rows)) or number not in self.crossed):
-                near |= {here + int(hits[0]), here + int(hits[0]) + 1}
+            series = signals[:, self.signals.index((mark.observable, mark.index))]
+            passed = series <= mark.level if mark.event == "falls" else series >= mark.level
+            begins = np.flatnonzero(passed & ~np.r_[number in self.crossed, passed[:-1]])
+            for begin in begins if lasting else begins[:1]:
+                before = here + int(begin)
+                near |= {before, before + 1, *(before - AROUND).tolist(), *(before + 1 + AROUND).tolist()}
+            if passed[-1] if lasting else passed.any():
                 self.crossed.add(number)
-        return sorted(near)
+            else:
+                self.crossed.discard(number)
+        return sorted(step for step in near if here <= step <= here + len(signals))
 
     def _record(self, carry: Carry) -> None:
         observables, kept = _measure(self.system)(carry.point, self.frame)
@@ -231,12 +246,20 @@ class _Run:
         return f"{spec.optimizer} learning_rate={spec.learning_rate:g} on the {data} ({means})"
 
     def _result(self, prolonged: bool, horizon: float) -> str:
-        rate = self.system.spec.learning_rate
         if self.diverged is not None:
-            return f"diverged: weights overflowed at step {self.diverged}; try learning_rate={rate / 4:.3g} or less"
+            return f"diverged: weights overflowed at step {self.diverged}; {self._stable_rate()}"
         if self.prediction is None:
             return "finished"
         return horizon_result(self.system, len(self.crossed), self.last, self.prediction, horizon, prolonged)
+
+    def _stable_rate(self) -> str:
+        """What a diverged run should try: GD is stable at a minimum below 2 / (largest curvature)."""
+        system, known = self.system, self.prediction
+        if known is None or not known.plateaus or not system.declares("jacobian"):
+            return f"try learning_rate={system.spec.learning_rate / 4:.3g}"
+        slopes = np.linalg.eigvals(system.jacobian(known.plateaus[-1], self.frame)).real
+        bound = 2 / (-slopes.min() * system.clock(self.frame))
+        return f"at the last plateau GD is stable below learning_rate {bound:.3g}"
 
 
 def _schedule_steps(system: System, steps: int) -> int | None:

@@ -23,7 +23,15 @@ def draw_losses(
         label = face if face not in named else None
         named.add(face)
         style = {"flow": "-", "train": "--"}.get(face, "-")
-        axes.plot(time[1:], loss[1:], style, color=FACES[face], lw=1.4, label=label, zorder=3 + number * 0.01)
+        axes.plot(
+            time[1:],
+            loss[1:],
+            style,
+            color=FACES[face],
+            lw=1.4 if drops else 0.9,
+            label=label,
+            zorder=3 + number * 0.01,
+        )
     if prediction is not None:
         _draw_prediction(axes, prediction, drops)
     axes.set_xscale("log")
@@ -33,7 +41,7 @@ def draw_losses(
         moments = [stage.time for stage in prediction.stages if stage.time] if prediction else []
         axes.set_xlim(max(first, min(moments, default=first) / 30), last)
     axes.set(xlabel="time (gradient-flow units)", ylabel="loss", title=title)
-    axes.legend(loc="lower left")
+    axes.legend(loc="upper right", frameon=True, framealpha=0.9, edgecolor="none")
 
 
 def _draw_prediction(axes: Any, prediction: Prediction, drops: bool) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from saddlescope.core.errors import Undeclared
 from saddlescope.core.progress import Tick, silent
 from saddlescope.core.system import Face, System
 
@@ -75,7 +76,7 @@ def run_check(one: Check, system: System, preset: str = "") -> Report:
         return Report(system.name, preset, one.name, "not applicable", missing)
     try:
         one.run(system)
-    except NotApplicable as reason:
+    except (NotApplicable, Undeclared) as reason:
         return Report(system.name, preset, one.name, "not applicable", str(reason))
     except AssertionError as failure:
         return Report(system.name, preset, one.name, "failed", str(failure))

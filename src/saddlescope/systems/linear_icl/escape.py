@@ -29,7 +29,8 @@ SETTLED = 1e-6
 """A drop is over when the loss is within this share of it of the plateau."""
 
 ALIGNED = 3e-3
-"""And the map has no larger entry between different eigenvalues: where they nearly tie, the loss feels no tilt."""
+"""And no entry of the map between different eigenvalues exceeds this share of a learned one: where eigenvalues nearly
+tie, the loss feels no tilt."""
 
 SETTLED_SAMPLE = 1e-3
 """The same for finite P, whose plateaus are never quite reached (see `plateau_weights`)."""
@@ -208,6 +209,7 @@ def _drop(weights, moments, frame, levels, done, small, rank, time):
     population = isinstance(moments, PopulationMoments)
     near = SETTLED if population else SETTLED_SAMPLE
     apart = frame.eigenvalues[:, None] != frame.eigenvalues
+    tilt = ALIGNED * prediction.learned_gain(frame.eigenvalues, frame.second_moments)[0]
 
     def flow(_: float, flat: np.ndarray) -> np.ndarray:
         return ravel(velocity(layout.unravel(flat), moments))
@@ -221,7 +223,7 @@ def _drop(weights, moments, frame, levels, done, small, rank, time):
         count = done + gained
         if not gained or now - levels[count] > near * (levels[count - 1] - levels[count]):
             return False
-        if population and np.abs(attention_map(layout.unravel(flat))[0] * apart).max() > ALIGNED:
+        if population and np.abs(attention_map(layout.unravel(flat))[0] * apart).max() > tilt:
             return False
         # A grown head with a free pair takes its next direction at once: no plateau to cross.
         return count == stages or gained == rank * int((_size(layout.unravel(flat)) >= small).sum())

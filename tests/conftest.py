@@ -1,0 +1,29 @@
+"""Shared by all tests: the system that CONTRIBUTING.md teaches the contract with, exactly as printed there."""
+
+from __future__ import annotations
+
+import re
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def _module_from_contributing() -> types.ModuleType:
+    code = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.S)[0]
+    module = types.ModuleType("contributing_example")
+    sys.modules[module.__name__] = module
+    exec(compile(code, "CONTRIBUTING.md", "exec"), module.__dict__)
+    return module
+
+
+EXAMPLE = _module_from_contributing()
+
+
+@pytest.fixture
+def squares():
+    """The example system with its tiny preset."""
+    return EXAMPLE.Squares(EXAMPLE.Squares.preset("tiny"))
