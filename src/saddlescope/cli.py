@@ -36,6 +36,7 @@ Json = Annotated[bool, Parameter(negative="", help="Print one strict JSON value 
 app = App(
     name="saddlescope",
     version=__version__,
+    suppress_keyboard_interrupt=False,
     help="How transformers learn in stages: four papers that can be trained, flowed and predicted.\n\n"
     "Start with: saddlescope compare linear_icl",
 )

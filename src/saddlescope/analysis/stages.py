@@ -140,12 +140,6 @@ def _log_time(time: np.ndarray) -> np.ndarray:
     return np.log(np.maximum(time, 0) + shift) if time[0] >= 0 else np.log(time - time[0] + np.diff(time)[0])
 
 
-def _resample(time: np.ndarray, loss: np.ndarray, points: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    clock = _log_time(time)
-    grid = np.linspace(clock[0], clock[-1], points)
-    return grid, np.interp(grid, clock, loss), np.interp(grid, clock, time)
-
-
 def _stages_by_speed(time, loss, smallest_drop, count):
     """Noise-free: drops are the peaks of −dL/dlog t, plateaus the valleys between them."""
     from scipy.signal import find_peaks
@@ -169,52 +163,91 @@ def _stages_by_speed(time, loss, smallest_drop, count):
     return _best(found, count)
 
 
+BINS = 600
+SHORTEST_PLATEAU = 0.04
+"""Share of the log-time range below which a level between two steps belongs to one drop that is not sharp."""
+
+LEAST_SIGNIFICANCE = 5.0
+"""Standard errors by which a step must stand out: 600 bins give some ten thousand pairs of segments to choose from."""
+
+
 def _stages_by_change_points(time, loss, smallest_drop, count):
-    """Noisy: the least-squares staircase in log-time, its number of steps chosen where more steps stop paying."""
+    """Noisy: the least-squares staircase over bins of log-time, with insignificant steps and unsharp drops merged."""
     try:
         import ruptures
     except ImportError as error:
         raise ImportError("noisy curves need ruptures: pip install 'saddlescope[stages]'") from error
 
-    points = min(600, max(100, len(time)))
-    _, level, moments = _resample(time, loss, points)
-    noise = np.median(np.abs(np.diff(level))) / 0.954 + np.finfo(float).tiny  # of a difference of two normals
-    whole = max(level[:5].mean() - level[-5:].mean(), np.finfo(float).tiny)
-    search: Any = ruptures.KernelCPD(kernel="linear", min_size=max(3, points // 100)).fit(level[:, None])
-    cuts = search.predict(n_bkps=12 if count is None else count)[:-1]
-    if count is None:
-        cuts = _merge_small(level, cuts, max(smallest_drop * whole, 4 * noise / np.sqrt(points / 20)))
-    edges = [0, *cuts, points]
+    moments, level, error_of_bin = _binned(time, loss)
+    search: Any = ruptures.KernelCPD(kernel="linear", min_size=3).fit(level[:, None])
+    cuts = search.predict(n_bkps=min(16, len(level) // 4))[:-1]
+    whole = level[:5].mean() - level[-5:].mean()
+    cuts = _significant(level, error_of_bin, cuts, smallest_drop * max(whole, 0.0))
+    groups = _grouped(cuts, np.log(moments))
     found = []
-    for before, cut, after in zip(edges, edges[1:], edges[2:], strict=False):
-        high, low = level[before:cut].mean(), level[cut:after].mean()
-        error = noise * np.sqrt(1 / (cut - before) + 1 / (after - cut))
-        clear = float(np.clip(1 - np.exp(-0.5 * ((high - low) / error - 2)), 0, 1)) if high > low else 0.0
+    edges = [0, *(cut for group in groups for cut in (group[0], group[-1])), len(level)]
+    for number, group in enumerate(groups):
+        before, after = slice(edges[2 * number], group[0]), slice(group[-1], edges[2 * number + 3])
+        high, low = level[before].mean(), level[after].mean()
+        inside = slice(max(group[0] - 3, 0), group[-1] + 3)
+        half = int(np.argmax(level[inside] <= (high + low) / 2))
+        z = (high - low) / np.hypot(_mean_error(error_of_bin[before]), _mean_error(error_of_bin[after]))
         found.append(
             FoundStage(
-                float(moments[cut]),
-                float(moments[cut - 1]),
-                float(moments[cut]),
+                float(moments[inside][half]),
+                float(moments[group[0] - 1]),
+                float(moments[group[-1]]),
                 float(high),
                 float(low),
-                clear,
+                float(1 - np.exp(-max(z - LEAST_SIGNIFICANCE, 0.0) / 2)),
             )
         )
-    return [stage for stage in found if stage.loss_before > stage.loss_after]
+    return _best(found, count)
 
 
-def _merge_small(level: np.ndarray, cuts: list[int], least: float) -> list[int]:
-    """Take away, one by one, the smallest step of the staircase until every step is at least `least` high."""
+def _binned(time: np.ndarray, loss: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean time and loss in bins of log-time that hold at least one point, and the standard error of each.
+
+    Averages, not interpolation: interpolated points share their noise and would look like steps.
+    """
+    clock = _log_time(time)
+    index = np.minimum((BINS * (clock - clock[0]) / (clock[-1] - clock[0])).astype(int), BINS - 1)
+    _, place, counts = np.unique(index, return_inverse=True, return_counts=True)
+    noise = np.median(np.abs(np.diff(loss))) / 0.954 + np.finfo(float).tiny  # of a difference of two normals
+    center = np.exp(np.bincount(place, clock) / counts)
+    return center, np.bincount(place, loss) / counts, noise / np.sqrt(counts)
+
+
+def _mean_error(errors: np.ndarray) -> float:
+    return float(np.sqrt((errors**2).sum()) / len(errors))
+
+
+def _significant(level: np.ndarray, errors: np.ndarray, cuts: list[int], least: float) -> list[int]:
+    """Take away, one by one, the least significant step until every step falls, stands out and is high enough."""
     cuts = list(cuts)
     while cuts:
         edges = [0, *cuts, len(level)]
-        means = [level[a:b].mean() for a, b in itertools.pairwise(edges)]
-        steps = -np.diff(means)
-        worst = int(np.argmin(steps))
-        if steps[worst] >= least:
+        parts = [slice(a, b) for a, b in itertools.pairwise(edges)]
+        steps = np.array([level[a].mean() - level[b].mean() for a, b in itertools.pairwise(parts)])
+        spread = [np.hypot(_mean_error(errors[a]), _mean_error(errors[b])) for a, b in itertools.pairwise(parts)]
+        z = np.where(steps >= least, steps / spread, -np.inf)
+        worst = int(np.argmin(z))
+        if z[worst] >= LEAST_SIGNIFICANCE:
             break
         del cuts[worst]
     return cuts
+
+
+def _grouped(cuts: list[int], clock: np.ndarray) -> list[list[int]]:
+    """Cuts with no plateau between them are one drop."""
+    shortest = SHORTEST_PLATEAU * (clock[-1] - clock[0])
+    groups: list[list[int]] = []
+    for cut in cuts:
+        if groups and clock[cut] - clock[groups[-1][-1]] < shortest:
+            groups[-1].append(cut)
+        else:
+            groups.append([cut])
+    return groups
 
 
 def _found_stage(time, loss, left, right, moment, confidence) -> FoundStage:

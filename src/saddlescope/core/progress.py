@@ -48,13 +48,15 @@ def _bar(title: str):
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
+    console = Console(file=sys.stderr)
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         TaskProgressColumn(),
         TimeElapsedColumn(),
         TextColumn("[dim]{task.fields[words]}"),
-        console=Console(file=sys.stderr),
+        console=console,
         transient=True,
+        disable=not console.is_terminal,  # a log file has no use for a moving bar
     )
     return bar, bar.add_task(title, total=1.0, words="")
