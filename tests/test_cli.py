@@ -245,7 +245,7 @@ def test_interrupt_leaves_nothing_broken(tmp_path):
 def test_progress_goes_to_stderr(capsys, monkeypatch):
     monkeypatch.setattr("saddlescope.core.progress.PATIENCE", 0.0)
     monkeypatch.setenv("FORCE_COLOR", "1")
-    code, out, err = call(capsys, "flow", "linear_icl", "--preset", "tiny", "--json")
+    code, out, err = call(capsys, "flow", "linear_icl", "--json")
     assert code == 0 and "flow linear_icl" in err
     strict_loads(out)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-import time
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,43 +20,53 @@ def silent(share: float, words: str = "") -> None:
 
 
 @contextmanager
-def progress(title: str, enabled: bool = True) -> Iterator[Tick]:
-    if not enabled:
-        yield silent
-        return
-    started = time.monotonic()
-    shown: list[tuple[Any, Any]] = []
-
-    def tick(share: float, words: str = "") -> None:
-        if not shown:
-            if time.monotonic() - started < PATIENCE:
-                return
-            shown.append(_bar(title))
-            shown[0][0].start()
-        bar, task = shown[0]
-        bar.update(task, completed=share, words=words)
-
+def progress(title: str) -> Iterator[Tick]:
+    """A tick to report by. The bar appears after PATIENCE seconds, ticked or not, and vanishes at the end."""
+    bar = _Bar(title)
+    timer = threading.Timer(PATIENCE, bar.show)
+    timer.daemon = True
+    timer.start()
     try:
-        yield tick
+        yield bar.tick
     finally:
-        for bar, _ in shown:
-            bar.stop()
+        timer.cancel()
+        bar.hide()
 
 
-def _bar(title: str):
-    # rich is imported only when a bar is due: it costs as much as numpy.
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+class _Bar:
+    def __init__(self, title: str):
+        self.title = title
+        self.lock = threading.Lock()
+        self.bar: Any = None
+        self.task: Any = None
+        self.done = False
 
-    console = Console(file=sys.stderr)
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        TextColumn("[dim]{task.fields[words]}"),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,  # a log file has no use for a moving bar
-    )
-    return bar, bar.add_task(title, total=1.0, words="")
+    def show(self) -> None:
+        # rich is imported only when a bar is due: it costs as much as numpy.
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        with self.lock:
+            console = Console(file=sys.stderr)
+            if self.done or self.bar is not None or not console.is_terminal:  # a log file has no use for a moving bar
+                return
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TimeElapsedColumn(),
+                TextColumn("[dim]{task.fields[words]}"),
+            )
+            self.bar = Progress(*columns, console=console, transient=True)
+            # Without a tick nothing is known of the share that is done: the bar pulses.
+            self.task = self.bar.add_task(self.title, total=None, words="")
+            self.bar.start()
+
+    def tick(self, share: float, words: str = "") -> None:
+        if self.bar is not None:
+            self.bar.update(self.task, total=1.0, completed=share, words=words)
+
+    def hide(self) -> None:
+        with self.lock:
+            self.done = True
+            if self.bar is not None:
+                self.bar.stop()

@@ -160,6 +160,13 @@ class System(ABC):
         """d velocity / d state as a matrix over the ravelled state."""
         raise self._undeclared("jacobian")
 
+    def linearize(self, state: Any, frame: Any) -> Any:
+        """x -> J x for states x, without forming the Jacobian J; declared only where J is symmetric.
+
+        It is so where the state moves by a plain gradient; large states are then flowed without a matrix.
+        """
+        raise self._undeclared("linearize")
+
     def conserved(self, point: Any, frame: Any) -> Any:
         """Array of quantities that the flow keeps."""
         raise self._undeclared("conserved")

@@ -58,6 +58,16 @@ class Field:
             return None
         return self._warped(lambda state: np.asarray(self.system.jacobian(self.layout.unravel(state), self.frame)))
 
+    @property
+    def product(self) -> Callable[[np.ndarray], Callable[[np.ndarray], np.ndarray]]:
+        """State -> (x -> J x), for matrix-free solvers; in plain time only."""
+
+        def linearize(state: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+            apply = self.system.linearize(self.layout.unravel(state), self.frame)
+            return lambda x: ravel(apply(self.layout.unravel(x)))
+
+        return linearize
+
     def _warped(self, function):
         if self.scale is None:
             return lambda _, state: function(state)

@@ -14,10 +14,11 @@ from saddlescope.core.stage import Mark, Prediction
 from saddlescope.core.system import Start, System
 from saddlescope.core.trajectory import build_trajectory
 from saddlescope.numerics import integrate as numerics
+from saddlescope.numerics.free import integrate_free
 from saddlescope.numerics.integrate import DIVERGED, FINISHED, STOPPED, Path
 
 from .field import Field
-from .solvers import Solver
+from .solvers import FREE_METHOD, Solver
 from .solvers import solver as named_solver
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def flow(
     if prediction is None and "predict" in system.faces:
         prediction = system.predict(start)
     field = Field.of(system, start)
+    chosen = chosen.for_state(field.layout.size, free=system.declares("linearize") and field.scale is None)
     horizon = system.spec.horizon
     prolong = horizon is None
     if prolong:
@@ -98,7 +100,9 @@ def _integrate(
     settings = {"rtol": solver.rtol, "atol": atol, "max_steps": solver.max_steps}
     watch = field.signals(marks) if marks else None
     span = float(field.inner(begin)), float(field.inner(end))
-    if solver.backend == "scipy":
+    if solver.method == FREE_METHOD:
+        path = integrate_free(field.velocity, field.product, state, *span, watch=watch, stop=watch_clock, **settings)
+    elif solver.backend == "scipy":
         path = numerics.integrate(
             field.velocity,
             state,

@@ -10,27 +10,40 @@ from saddlescope.numerics.integrate import METHODS as SCIPY_METHODS
 
 DIFFRAX_METHODS = {"tsit5": "Tsit5", "dopri8": "Dopri8", "kvaerno5": "Kvaerno5"}
 
+FREE_METHOD = "rodas5p-cg"
+
+DENSE = 400
+"""Numbers in a state above which a dense Jacobian costs more than products with it."""
+
 
 @dataclass(frozen=True)
 class Solver:
-    """method: lsoda, radau, bdf, dop853 (SciPy), tsit5, dopri8 (explicit) or kvaerno5 (implicit; diffrax).
+    """method: lsoda, radau, bdf, dop853 (SciPy), tsit5, dopri8 (explicit) or kvaerno5 (implicit; diffrax), rodas5p-cg
+    (matrix-free, for large gradient flows), or auto: lsoda, and rodas5p-cg where the state is large.
 
     rtol, atol: error per step. `atol` is an upper bound: it shrinks with the initial state, whose smallness decides
     when stages come.
     """
 
-    method: str = "lsoda"
+    method: str = "auto"
     rtol: float = 1e-8
     atol: float = 1e-11
     max_steps: int = 1_000_000
 
     def __post_init__(self) -> None:
-        if self.method not in SCIPY_METHODS and self.method not in DIFFRAX_METHODS:
-            raise unknown("method", self.method, [*SCIPY_METHODS, *DIFFRAX_METHODS])
+        known = ["auto", *SCIPY_METHODS, *DIFFRAX_METHODS, FREE_METHOD]
+        if self.method not in known:
+            raise unknown("method", self.method, known)
 
     @property
     def backend(self) -> str:
         return "scipy" if self.method in SCIPY_METHODS else "diffrax"
+
+    def for_state(self, size: int, free: bool) -> Solver:
+        """With `auto` decided for a state of `size` numbers; free: whether products with the Jacobian can be had."""
+        if self.method != "auto":
+            return self
+        return replace(self, method=FREE_METHOD if free and size > DENSE else "lsoda")
 
     def __str__(self) -> str:
         return f"{self.method} rtol={self.rtol:g} atol={self.atol:g}"

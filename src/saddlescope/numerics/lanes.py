@@ -12,43 +12,10 @@ from collections.abc import Callable
 import numpy as np
 
 from .integrate import DIVERGED, FINISHED, MAX_STEPS, STOPPED, Path
+from .rodas5p import COUPLING, GAMMA, STAGE, first_change, quintic, step_factor
 
 WIDTH = 256
 """Lanes in flight: enough to hide NumPy's call overhead, few enough to stay in cache."""
-
-# Rodas5P: G. Steinebach, Construction of Rosenbrock-Wanner method Rodas5P, BIT 63:27 (2023), order 5, autonomous form.
-GAMMA = 0.21193756319429014
-STAGE = (
-    (3.0,),
-    (2.849394379747939, 0.45842242204463923),
-    (-6.954028509809101, 2.489845061869568, -10.358996098473584),
-    (2.8029986275628964, 0.5072464736228206, -0.3988312541770524, -0.04721187230404641),
-    (-7.502846399306121, 2.561846144803919, -11.627539656261098, -0.18268767659942256, 0.030198172008377946),
-)
-COUPLING = (
-    (-14.155112264123755,),
-    (-17.97296035885952, -2.859693295451294),
-    (147.12150275711716, -1.41221402718213, 71.68940251302358),
-    (165.43517024871676, -0.4592823456491126, 42.90938336958603, -5.961986721573306),
-    (24.854864614690072, -3.0009227002832186, 47.4931110020768, 5.5814197821558125, -0.6610691825249471),
-    (
-        30.91273214028599,
-        -3.1208243349937974,
-        77.79954646070892,
-        34.28646028294783,
-        -19.097331116725623,
-        -28.087943162872662,
-    ),
-    (
-        37.80277123390563,
-        -3.2571969029072276,
-        112.26918849496327,
-        66.9347231244047,
-        -40.06618937091002,
-        -54.66780262877968,
-        -9.48861652309627,
-    ),
-)
 
 
 def rodas5p_step(velocity, jacobian, state, speed, step):
@@ -119,9 +86,7 @@ def integrate_lanes(
                 moment, state = _crossing(velocity, jacobian, watch, lanes, new, step, lane, which)
                 paths[lanes.number[lane]].crossing(moment, state, int(which))
                 lanes.crossed[lane] = max(lanes.crossed[lane], moment)
-            growth = 0.9 * np.maximum(size_of_error, 1e-10) ** -0.2
-            factor = np.clip(growth, 0.2, np.where(good & ~lanes.rejected, 6.0, 1.0))
-            lanes.advance(good, new, step, signals, step * factor)
+            lanes.advance(good, new, step, signals, step * step_factor(size_of_error, lanes.rejected))
             ended = good & (stop(lanes.time, signals, lanes.crossed) | (lanes.time >= end))
             lost = (lanes.step < 1e-14 * np.maximum(lanes.time, 1.0)) | (lanes.taken >= max_steps)
             for lane in np.flatnonzero(good & ((lanes.taken % keep_every == 0) | ended | lost)):
@@ -211,33 +176,10 @@ class _Recorder:
 
 
 def _crossing(velocity, jacobian, watch, lanes, new, step, lane, which):
-    """Root of a signal on the quintic through both ends of one step, with their first and second derivatives."""
+    """Moment and state at which a signal changes its sign within one lane's step."""
     ends = np.stack([lanes.state[lane], new[lane]])
-    h = step[lane]
     speed = velocity(ends)
-    bend = np.einsum("bij,bj->bi", jacobian(ends), speed) * h * h
-    (y0, y1), (f0, f1), (g0, g1) = ends, speed * h, bend
-    rise = y1 - y0
-    terms = (
-        y0,
-        f0,
-        g0 / 2,
-        10 * rise - 6 * f0 - 4 * f1 - 1.5 * g0 + 0.5 * g1,
-        -15 * rise + 8 * f0 + 7 * f1 + 1.5 * g0 - g1,
-        6 * rise - 3 * f0 - 3 * f1 - 0.5 * g0 + 0.5 * g1,
-    )
-
-    def inside(x: np.ndarray) -> np.ndarray:
-        return (x[:, None] ** np.arange(6)) @ np.stack(terms)
-
-    sign = np.sign(lanes.signals[lane, which])
-    low, high = 0.0, 1.0
-    for _ in range(3):
-        # Each round looks at 65 points at once: three rounds narrow the step to 4e-6 of it, then a secant.
-        points = np.linspace(low, high, 65)
-        values = watch(inside(points))[:, which]
-        after = int(np.argmax(np.sign(values) != sign))
-        low, high = points[max(after - 1, 0)], points[after] if after else high
-    a, b = watch(inside(np.array([low, high])))[:, which]
-    x = low + (high - low) * (a / (a - b) if a != b else 0.5)
-    return float(lanes.time[lane] + x * h), inside(np.array([x]))[0]
+    bend = np.einsum("bij,bj->bi", jacobian(ends), speed)
+    inside = quintic(ends, speed, bend, step[lane])
+    share = first_change(lambda x: watch(inside(x))[:, which], lanes.signals[lane, which])
+    return float(lanes.time[lane] + share * step[lane]), inside(np.array([share]))[0]

@@ -184,6 +184,18 @@ def jacobian_is_the_slope_of_velocity(system: System) -> None:
     assert gap < IDENTITY, f"the Jacobian differs from the velocity's derivative by {gap:.1e}"
 
 
+@check(faces=("flow",), declares=("random_weights", "linearize"))
+def linearize_is_the_symmetric_slope_of_velocity(system: System) -> None:
+    frame = _frame(system)
+    state, x, y = (system.reduce(system.random_weights(seed), frame) for seed in (6, 7, 8))
+    product = system.linearize(state, frame)
+    _, expected = jax.jvp(lambda s: system.velocity(s, frame), (jax.tree.map(jnp.asarray, state),), (x,))
+    gap = deviation(product(x), expected)
+    assert gap < IDENTITY, f"products with the Jacobian differ from the velocity's derivative by {gap:.1e}"
+    one, other = ravel(product(x)) @ ravel(y), ravel(product(y)) @ ravel(x)
+    assert abs(one - other) < IDENTITY * abs(one), f"the Jacobian is not symmetric: {one} and {other}"
+
+
 @check(faces=("train", "flow"), declares=("random_weights",))
 def energy_falls_by_the_squared_gradient(system: System) -> None:
     """dL/dt = −|grad L|² / clock along the flow."""

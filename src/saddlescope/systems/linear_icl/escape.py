@@ -8,19 +8,20 @@ problem starts anew with fewer heads and fewer directions. The cost does not dep
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 
 from saddlescope.core.source import source
 from saddlescope.core.tree import layout_of, ravel
+from saddlescope.numerics.free import integrate_free
 from saddlescope.numerics.integrate import STOPPED, integrate
 
 from . import prediction
 from .data import Frame, PopulationMoments, SampleMoments, Weights
-from .reduction import attention_map, jacobian, loss_of_map, pull_back, residual, shift, velocity
+from .reduction import attention_map, jacobian, linearized, loss_of_map, pull_back, residual, shift, velocity
 
 HAND_OVER = 0.05
 """A head is small below this share of its final value: it then adds 0.05³ ~ 1e-4 of a learned mode to the map."""
@@ -35,8 +36,8 @@ tie, the loss feels no tilt."""
 SETTLED_SAMPLE = 1e-3
 """The same for finite P, whose plateaus are never quite reached (see `plateau_weights`)."""
 
-JACOBIAN_SIZE = 600
-"""Largest number of weights for which a dense Jacobian is formed: above it, explicit steps are cheaper."""
+DENSE = 600
+"""Number of weights above which products with the Jacobian are cheaper than the matrix."""
 
 
 class Drift(NamedTuple):
@@ -214,6 +215,13 @@ def _drop(weights, moments, frame, levels, done, small, rank, time):
     def flow(_: float, flat: np.ndarray) -> np.ndarray:
         return ravel(velocity(layout.unravel(flat), moments))
 
+    def bend(_: float, flat: np.ndarray) -> np.ndarray:
+        return jacobian(layout.unravel(flat), moments)
+
+    def product(flat: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        apply = linearized(layout.unravel(flat), moments)
+        return lambda x: ravel(apply(layout.unravel(x)))
+
     def loss(flat: np.ndarray) -> float:
         return loss_of_map(attention_map(layout.unravel(flat)), moments)
 
@@ -228,19 +236,12 @@ def _drop(weights, moments, frame, levels, done, small, rank, time):
         # A grown head with a free pair takes its next direction at once: no plateau to cross.
         return count == stages or gained == rank * int((_size(layout.unravel(flat)) >= small).sum())
 
-    with_jacobian = layout.size <= JACOBIAN_SIZE
-    path = integrate(
-        flow,
-        ravel(weights),
-        time,
-        time + _longest(frame, stages),
-        method="lsoda" if with_jacobian else "dop853",
-        rtol=1e-9,
-        atol=1e-12,
-        jacobian=(lambda _, flat: jacobian(layout.unravel(flat), moments)) if with_jacobian else None,
-        watch=lambda flat: loss(flat) - midpoints,
-        stop=settled,
-    )
+    span = ravel(weights), time, time + _longest(frame, stages)
+    settings: dict[str, Any] = {"watch": lambda flat: loss(flat) - midpoints, "stop": settled}
+    if layout.size <= DENSE:
+        path = integrate(flow, *span, rtol=1e-9, atol=1e-12, jacobian=bend, **settings)
+    else:
+        path = integrate_free(flow, product, *span, rtol=1e-8, atol=1e-11, **settings)
     crossed = [when for when, _ in path.crossings]
     return crossed, layout.unravel(path.state[-1]), float(path.time[-1]), path.evaluations
 

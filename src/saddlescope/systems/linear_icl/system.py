@@ -141,6 +141,9 @@ class LinearICL(_Attention):
     def jacobian(self, state: Weights, frame: Frame) -> np.ndarray:
         return reduction.jacobian(state, frame.moments)
 
+    def linearize(self, state: Weights, frame: Frame) -> Any:
+        return reduction.linearized(state, frame.moments)
+
     def conserved(self, point: Weights, frame: Frame) -> Any:
         return reduction.conserved(point)
 

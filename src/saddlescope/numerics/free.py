@@ -1,0 +1,125 @@
+"""Large stiff gradient flows without a matrix: Rodas5P whose linear systems are solved by conjugate gradients.
+
+For a gradient flow the Jacobian J is symmetric, and I/(hγ) − J is positive definite as long as nothing grows by
+more than a factor e^(1/γ) within a step, which accuracy forbids anyway. Only products J x are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from .integrate import DIVERGED, FINISHED, MAX_STEPS, STOPPED, Path
+from .rodas5p import COUPLING, GAMMA, STAGE, first_change, quintic, step_factor
+
+Product = Callable[[np.ndarray], np.ndarray]
+
+CG_TOLERANCE = 0.01
+"""Error of each linear solve as a share of the error allowed to the step."""
+
+CG_STEPS = 500
+
+
+def integrate_free(
+    velocity: Callable[[float, np.ndarray], np.ndarray],
+    linearize: Callable[[np.ndarray], Product],
+    state: np.ndarray,
+    start: float,
+    end: float,
+    *,
+    rtol: float,
+    atol: float,
+    watch: Callable[[np.ndarray], np.ndarray] | None = None,
+    stop: Callable[[float, np.ndarray], bool] | None = None,
+    max_steps: int = 1_000_000,
+) -> Path:
+    """As `integrate`, with `linearize(state)` giving x -> J x."""
+    time, speed = start, velocity(start, state)
+    step = float(0.01 * np.linalg.norm(state) / max(float(np.linalg.norm(speed)), np.finfo(float).tiny))
+    signals = watch(state) if watch else np.zeros(0)
+    times, states, crossings = [time], [state.copy()], []
+    outcome, products, rejected = FINISHED, 0, False
+    while time < end:
+        step = min(step, end - time)
+        product = linearize(state)
+        scale = atol + rtol * np.abs(state)
+        new, error, used = _step(velocity, product, state, speed, step, scale)
+        products += used
+        scale = atol + rtol * np.maximum(np.abs(state), np.abs(new))
+        size = float(np.sqrt(np.mean((error / scale) ** 2)))
+        if not np.isfinite(size):
+            step, rejected = step / 4, True
+            if step < 1e-14 * max(abs(time), 1.0):
+                outcome = DIVERGED
+                break
+            continue
+        factor = float(step_factor(size, rejected))
+        rejected = size > 1
+        if not rejected:
+            new_speed = velocity(time + step, new)
+            if watch:
+                after = watch(new)
+                for which in np.flatnonzero(np.sign(after) != np.sign(signals)):
+                    bend = np.stack([product(speed), linearize(new)(new_speed)])
+                    inside = quintic(np.stack([state, new]), np.stack([speed, new_speed]), bend, step)
+                    share = first_change(
+                        lambda x, w=which, at=inside: np.array([watch(y)[w] for y in at(x)]), signals[which]
+                    )
+                    crossings.append((time + share * step, int(which)))
+                    times.append(time + share * step)
+                    states.append(inside(np.array([share]))[0])
+                signals = after
+            time, state, speed = time + step, new, new_speed
+            times.append(time)
+            states.append(state.copy())
+            if stop and stop(time, state):
+                outcome = STOPPED
+                break
+            if len(times) > max_steps:
+                outcome = MAX_STEPS
+                break
+        step *= factor
+    order = np.argsort(times, kind="stable")
+    return Path(np.array(times)[order], np.array(states)[order], outcome, tuple(sorted(crossings)), products)
+
+
+def _step(
+    velocity, product: Product, state: np.ndarray, speed: np.ndarray, step: float, scale: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """New state and error of one step, and the products it took; an error of NaN where the step is too long."""
+    shift = 1 / (step * GAMMA)
+    increments: list[np.ndarray] = []
+    at, products = state, 0
+    for stage in range(8):
+        pull = speed
+        if stage:
+            if stage <= len(STAGE):
+                at = state + sum(a * u for a, u in zip(STAGE[stage - 1], increments, strict=True))
+            else:
+                at = at + increments[-1]
+            pull = velocity(0.0, at) + sum(c * u for c, u in zip(COUPLING[stage - 1], increments, strict=True)) / step
+        solved, used = _conjugate_gradients(product, shift, pull, scale)
+        products += used
+        if solved is None:
+            return state, np.full_like(state, np.nan), products
+        increments.append(solved)
+    return at + increments[7], increments[7], products
+
+
+def _conjugate_gradients(product: Product, shift: float, pull: np.ndarray, scale: np.ndarray):
+    """(shift − J)⁻¹ pull to CG_TOLERANCE of `scale`; None if the operator is not positive definite."""
+    x, rest = np.zeros_like(pull), pull.copy()
+    along, square = rest, float(rest @ rest)
+    for count in range(1, CG_STEPS + 1):
+        image = shift * along - product(along)
+        bend = float(along @ image)
+        if not bend > 0:
+            return None, count
+        x += (square / bend) * along
+        rest = rest - (square / bend) * image
+        if np.sqrt(np.mean((rest / (shift * scale)) ** 2)) < CG_TOLERANCE:
+            return x, count
+        previous, square = square, float(rest @ rest)
+        along = rest + (square / previous) * along
+    return None, CG_STEPS
