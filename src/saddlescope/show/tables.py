@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -84,33 +85,50 @@ def fields(kind: type[System]) -> Rows:
     return Rows(rows, [f"{kind.name}: {kind.summary}\n", table, words, f"\npresets:\n{presets}"])
 
 
+MANY = 8
+"""Seeds above which a table shows their distribution instead of each."""
+
+
 def outcomes(found: Sequence[Outcome]) -> Rows:
-    first = found[0]
+    """Stages of one run; of several, each run's; of many, their distribution."""
+    data = [outcome.to_dict() for outcome in found]
+    if len(found) == 1:
+        return Rows(data, [_stage_table(found), *_closing_lines(found[0])])
+    ended: dict[str, int] = {}
+    for outcome in found:
+        word = outcome.result.split(":")[0]
+        ended[word] = ended.get(word, 0) + 1
+    table = _stage_table(found) if len(found) <= MANY else _distribution(found)
+    return Rows(data, [table, "; ".join(f"{count} {result}" for result, count in ended.items())])
+
+
+def _stage_table(found: Sequence[Outcome]) -> Table:
     several = len(found) > 1
-    table = _table(
-        f"{first.face} {first.system.name}",
-        *(["seed"] if several else []),
-        "stage",
-        "label",
-        "time",
-        "loss after",
-    )
+    title = f"{found[0].face} {found[0].system.name}"
+    table = _table(title, *(["seed"] if several else []), "stage", "label", "time", "loss after")
     for outcome in found:
         for stage in outcome.stages:
             row = [str(stage.index), stage.label, number(stage.time), number(stage.loss, 9)]
             table.add_row(*([str(outcome.seed)] if several else []), *row)
-    parts: list[Any] = [table]
-    if not several:
-        lines = [f"final loss {number(first.final_loss, 9)}"]
-        if first.conserved_drift is not None and math.isfinite(first.conserved_drift):
-            lines.append(f"conserved drift {first.conserved_drift:.1e}")
-        parts += ["; ".join(lines), f"{first.solver}; {first.result}; {first.seconds:.2f} s"]
-    else:
-        ended = {}
-        for outcome in found:
-            ended.setdefault(outcome.result.split(":")[0], []).append(outcome.seed)
-        parts.append("; ".join(f"{len(seeds)} {result}" for result, seeds in ended.items()))
-    return Rows([outcome.to_dict() for outcome in found], parts)
+    return table
+
+
+def _distribution(found: Sequence[Outcome]) -> Table:
+    title = f"{found[0].face} {found[0].system.name}, {len(found)} seeds: time of each stage"
+    table = _table(title, "stage", "label", "seen", "earliest", "median", "latest")
+    stages = {stage.index: stage.label for outcome in found for stage in outcome.stages}
+    for index, label in sorted(stages.items()):
+        times = sorted(s.time for o in found for s in o.stages if s.index == index and s.time is not None)
+        picks = [times[0], statistics.median(times), times[-1]] if times else [None] * 3
+        table.add_row(str(index), label, str(len(times)), *map(number, picks))
+    return table
+
+
+def _closing_lines(outcome: Outcome) -> list[str]:
+    lines = [f"final loss {number(outcome.final_loss, 9)}"]
+    if outcome.conserved_drift is not None and math.isfinite(outcome.conserved_drift):
+        lines.append(f"conserved drift {outcome.conserved_drift:.1e}")
+    return ["; ".join(lines), f"{outcome.solver}; {outcome.result}; {outcome.seconds:.2f} s"]
 
 
 def comparison(result: Comparison) -> Rows:

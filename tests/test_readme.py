@@ -1,0 +1,90 @@
+"""The README is true: its commands run, its outputs are what they print, its Python works."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from .conftest import ROOT
+
+TEXT = (ROOT / "README.md").read_text()
+NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+CELL = re.compile(r"[┃│]")
+
+
+def commands():
+    """(command, printed lines) of every console block, in order."""
+    found = []
+    for block in re.findall(r"```console\n(.*?)```", TEXT, re.S):
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                found.append((line[2:], []))
+            elif line.strip("━┏┓┳┡┩╇└┘┴─ "):
+                found[-1][1].append(line.strip())
+    return found
+
+
+def same(printed, shown):
+    """Equal words, and numbers equal to 1e-4: other machines round differently."""
+    a, b = (re.sub(r"\s+", " ", CELL.sub("|", line)).strip() for line in (printed, shown))
+    if NUMBER.sub("#", a) != NUMBER.sub("#", b):
+        return False
+    pairs = zip(NUMBER.findall(a), NUMBER.findall(b), strict=True)
+    return all(abs(float(x) - float(y)) <= 1e-4 * abs(float(y)) for x, y in pairs)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("readme")
+
+
+def test_every_saddlescope_command(folder):
+    for command, shown in commands():
+        if command.startswith("make "):
+            continue
+        program, *arguments = shlex.split(command)
+        assert program == "saddlescope"
+        run = subprocess.run(
+            [sys.executable, "-m", "saddlescope", *arguments],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "COLUMNS": "100"},
+        )
+        assert run.returncode == 0, f"{command}: {run.stderr}"
+        printed = (run.stdout + run.stderr).splitlines()
+        for line in shown:
+            assert any(same(found, line) for found in printed), f"{command} does not print {line!r}"
+    assert {path.name for path in folder.iterdir()} == {"loss.png", "run.nc", "run.npz"}
+
+
+def test_make_targets():
+    """The targets exist, and `make reproduce` is the comparison that the tour shows and the test above runs."""
+    for command, _ in commands():
+        if command.startswith("make "):
+            run = subprocess.run(["make", "--dry-run", command.split()[1]], cwd=ROOT, capture_output=True, text=True)
+            assert run.returncode == 0, run.stderr
+            if command == "make reproduce":
+                assert "saddlescope compare linear_icl" in run.stdout
+
+
+def test_python_in_the_readme(folder):
+    (code,) = re.findall(r"```python\n(.*?)```", TEXT, re.S)
+    run = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.count("[") == 3
+
+
+def test_files_that_are_linked_exist():
+    for target in re.findall(r"\]\(([^)#:]+)\)", TEXT):
+        assert (ROOT / target).exists(), target
+
+
+def test_rooms_are_listed():
+    rooms = {path.name for path in (ROOT / "src" / "saddlescope").iterdir() if path.is_dir() and path.name[0] != "_"}
+    assert rooms == set(re.findall(r"^\| `(\w+)/` \|", TEXT, re.M))
