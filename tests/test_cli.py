@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -110,6 +111,13 @@ def test_parameters_that_appear_in_no_figure(capsys, settings):
         (["flow", "linear_icl", "--seed", "-1"], "zero or positive"),
         (["flow", "linear_icl", "--seeds", "0"], "at least 1"),
         (["flow", "linear_icl", "--preset", "tiny", "--out", "x.txt"], ".nc or .csv"),
+        (["flow", "linear_icl", "--preset", "tiny", "--seeds", "2", "--out", "x.nc"], "one seed"),
+        (["predict", "linear_icl", "--preset", "tiny", "--out", "x.nc"], "no trajectory"),
+        (["flow", "linear_icl", "--preset", "tiny", "--plot", "/"], "must end in"),
+        (["flow", "linear_icl", "--seed", "7", "--seeds", "2"], "exclude each other"),
+        (["train", "linear_icl", "--seeds", "2", "--save", "x.npz"], "one run"),
+        (["compare", "linear_icl", "--seed", "-1"], "zero or positive"),
+        (["predict", "linear_icl/next_token", "--set", "objective=last_token"], "objective"),
         (["flow", "linear_icl", "--preset", "tiny", "--plot", "x.bmp"], ".png"),
         (["flow", "linear_icl", "--preset", "tiny", "--out", "nowhere/x.csv"], "does not exist"),
         (["where", "linear_icl", "Eq. (99)"], "unknown statement"),
@@ -195,6 +203,24 @@ def test_stages_of_hostile_files(capsys, tmp_path):
         (tmp_path / name).write_bytes(content)
         code, out, err = call(capsys, "stages", tmp_path / name)
         assert code == 2 and out == "" and "Traceback" not in err, name
+
+
+@pytest.mark.parametrize("command", ["list", "predict", "flow", "train", "compare", "stages", "where", "check"])
+def test_help_explains_every_parameter(capsys, monkeypatch, command):
+    monkeypatch.setenv("COLUMNS", "200")
+    code, out, _ = call(capsys, command, "--help")
+    assert code == 0
+    for line in out.splitlines():
+        if line.startswith("│"):
+            name = re.match(r"│ (?:\*  )?([-\w]+(?: --\w[-\w]*| [A-Z.]+)*)", line)
+            words = line[name.end() :].split("[")[0].strip(" │") if name else line
+            assert len(words) > 5, f"{command}: no words for {line}"
+
+
+def test_broken_pipe_is_silent():
+    command = f"{sys.executable} -m saddlescope list linear_icl | head -1"
+    run = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert run.returncode == 0 and run.stderr == ""
 
 
 def test_compare_and_lists(capsys):

@@ -23,9 +23,18 @@ def test_system(kind, preset, one):
 
 
 def test_every_check_applies_somewhere():
-    """A check that no system ever meets would pass by never running; the inventory's waits for the first inventory."""
-    idle = []
-    for one in all_checks():
-        if all(one.missing(kind(kind.preset(preset))) for kind, preset in CASES):
-            idle.append(one.name)
-    assert idle == []
+    """A check that no system's declarations allow would pass by never running."""
+    checks = [one for one in all_checks() if all(one.missing(kind(kind.preset(p))) for kind, p in CASES)]
+    assert [one.name for one in checks] == []
+
+
+def test_inventory_check_can_fail(tmp_path, monkeypatch):
+    """No room has an inventory to be checked above, so the check is shown one: complete, then with an open line."""
+    inventory = next(one for one in all_checks() if one.name == "inventory is complete")
+    monkeypatch.setattr("inspect.getfile", lambda _: str(tmp_path / "system.py"))
+    chosen = EXAMPLE.Squares()
+    file = tmp_path / "inventory.tsv"
+    file.write_text("id\twhat\twhere\n1\tEq. (1)\tfunction x\n")
+    assert run_check(inventory, chosen).outcome == "passed"
+    file.write_text("id\twhat\twhere\n1\tEq. (1)\t\n")
+    assert run_check(inventory, chosen).outcome == "failed"

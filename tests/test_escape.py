@@ -56,6 +56,24 @@ def test_escape_times_elsewhere(fields, tolerance):
         assert predicted.time == pytest.approx(measured.time, rel=tolerance)
 
 
+def test_matrix_free_drops_give_the_same_times(monkeypatch):
+    chosen = system("linear_icl", init_scale=0.03)
+    dense = [stage.time for stage in chosen.predict(chosen.start(0)).stages]
+    monkeypatch.setattr("saddlescope.systems.linear_icl.escape.DENSE", 0)
+    assert [stage.time for stage in chosen.predict(chosen.start(0)).stages] == pytest.approx(dense, rel=1e-3)
+
+
+def test_large_states_are_flowed_without_a_matrix():
+    chosen = system(
+        "linear_icl", eigenvalues=tuple(1 / d for d in range(1, 17)), heads=14, init_scale=0.05, horizon=300.0
+    )
+    outcome = run_face(chosen, "flow", 0)
+    assert outcome.solver.startswith("rodas5p-cg") and outcome.conserved_drift is not None
+    assert len(outcome.stages) >= 1 and outcome.conserved_drift < 1e-7
+    assert outcome.prediction is not None
+    assert outcome.stages[0].time == pytest.approx(outcome.prediction.stages[0].time, rel=1e-3)
+
+
 def test_finite_samples():
     """On a sample the grown heads creep while the rest drifts: a tenth in time and 0.3% in loss is what is claimed."""
     outcome = run_face(system("linear_icl", sequences=5000), "flow", 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from saddlescope.analysis.stages import detect_stages, looks_noisy, passage, slowest, stages_at_marks
+from saddlescope.analysis.stages import detect_stages, looks_noisy, slowest, stages_at_marks
 from saddlescope.core.registry import system
 from saddlescope.core.stage import Mark, Stage
 from saddlescope.dynamics.flow import flow
@@ -22,15 +22,19 @@ def staircase(time, drops, levels, width=0.02):
 
 def test_passages():
     time = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
-    series = np.array([3.0, 1.0, 2.0, 0.0, 1.0, 4.0])
-    assert passage(time, series, Mark("x", 2.0, "falls")) == pytest.approx(0.5)
-    assert passage(time, series, Mark("x", 3.5, "rises")) == pytest.approx(4 + 2.5 / 3)
-    assert passage(time, series, Mark("x", 0.5, "stays above")) == pytest.approx(3.5)
-    assert passage(time, series, Mark("x", -1.0, "stays above")) == 0.0
-    assert passage(time, series, Mark("x", 9.0, "stays above")) is None
-    assert passage(time, series, Mark("x", -1.0, "falls")) is None
-    assert passage(time, -series, Mark("x", 0.0, "peak")) == 3.0
-    assert passage(time, series, Mark("x", 0.0, "peak")) is None  # the highest point is the end: no peak was passed
+    series = {"x": np.array([3.0, 1.0, 2.0, 0.0, 1.0, 4.0])}
+    assert Mark("x", 2.0, "falls").passage(time, series) == pytest.approx(0.5)
+    assert Mark("x", 3.5, "rises").passage(time, series) == pytest.approx(4 + 2.5 / 3)
+    assert Mark("x", 0.5, "stays above").passage(time, series) == pytest.approx(3.5)
+    assert Mark("x", -1.0, "stays above").passage(time, series) == 0.0
+    assert Mark("x", 9.0, "stays above").passage(time, series) is None
+    assert Mark("x", -1.0, "falls").passage(time, series) is None
+    assert Mark("x", 9.0, "falls").passage(time, series) == 0.0  # beyond the level from the start
+    assert Mark("x", 0.0, "peak").passage(time, {"x": -series["x"]}) == 3.0
+    assert Mark("x", 0.0, "peak").passage(time, series) is None  # the highest point is the end: no peak was passed
+    assert Mark("x", 2.0, "falls", (1,)).passage(time, {"x": np.stack([time, series["x"]], axis=1)}) == pytest.approx(
+        0.5
+    )
 
 
 def test_level_of_a_plateau_is_taken_where_it_is_flattest():
@@ -86,10 +90,11 @@ def test_noisy_staircase(seed):
     assert [s.time for s in detect_stages(time, loss, count=3)] == pytest.approx(drops, rel=0.06)
 
 
-def test_pure_noise_has_no_confident_stage():
-    rng = np.random.default_rng(0)
-    found = detect_stages(np.arange(1.0, 2001), 1 + 0.1 * rng.standard_normal(2000))
-    assert all(stage.confidence < 0.9 for stage in found)
+@pytest.mark.parametrize("seed", range(20))
+def test_pure_noise_has_no_stage(seed):
+    """Five standard errors at some ten thousand pairs of segments: one false step in a hundred curves, at most."""
+    rng = np.random.default_rng(seed)
+    assert detect_stages(np.arange(1.0, 2001), 1 + 0.1 * rng.standard_normal(2000)) == []
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ class FalseSymmetry(LinearICL):
 
 
 class WrongPlateaus(LinearICL):
-    """Forgets the +1 in Eq. (5)'s factor: exact only for long contexts."""
+    """Every plateau one percent too low."""
 
     def landmarks(self, frame):
         known = super().landmarks(frame)

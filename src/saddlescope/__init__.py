@@ -3,9 +3,9 @@
     import saddlescope as ss
 
     system = ss.system("linear_icl", init_scale=1e-3)
-    ss.predict(system, seed=0).stages      # what theory says, without moving anything
+    ss.predict(system, seed=0).stages      # what theory says of this start
     ss.flow(system, seed=0)                # the gradient flow, as an xarray.Dataset
-    ss.train(system, seed=0)               # the network by a real optimizer
+    ss.train(system, seed=0)               # by a real optimizer
     ss.compare(system)                     # the three side by side
 
 Names are loaded when they are first used: importing saddlescope imports no heavy library.

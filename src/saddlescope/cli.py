@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as jsonlib
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -37,18 +38,19 @@ app = App(
     name="saddlescope",
     version=__version__,
     suppress_keyboard_interrupt=False,
-    help="How transformers learn in stages: four papers that can be trained, flowed and predicted.\n\n"
+    help="How transformers learn in stages: papers that can be predicted, flowed and trained.\n\n"
     "Start with: saddlescope compare linear_icl",
 )
 
 
 @app.command(name="list")
 def list_systems(system: str | None = None, /, *, json: Json = False) -> int:
-    """Systems with their faces and claims; with a SYSTEM, its fields, presets and equations.
+    """Systems with their faces and claims; with a SYSTEM, the meaning of its fields, and its presets.
 
     Parameters
     ----------
-    system: name of one system, e.g. linear_icl.
+    system
+        name of one system, e.g. linear_icl.
     """
     from .show import tables
 
@@ -68,13 +70,14 @@ def predict(
     plot: Plot = None,
     json: Json = False,
 ) -> int:
-    """What theory says, without moving anything: times and losses of the stages.
+    """What theory says of a start: times and losses of the stages, by closed forms and stage algorithms.
 
     Example: saddlescope predict linear_icl --set init_scale=0.001 heads=5
 
     Parameters
     ----------
-    system: name of a system; `saddlescope list` shows them.
+    system
+        name of a system; `saddlescope list` shows them.
     """
     return _face("predict", system, settings, seed, seeds, preset, out, plot, json)
 
@@ -99,8 +102,10 @@ def flow(
 
     Parameters
     ----------
-    system: name of a system; `saddlescope list` shows them.
-    solver: default, loose, tight, second (another method), explicit or implicit.
+    system
+        name of a system; `saddlescope list` shows them.
+    solver
+        default, loose, tight, second (another method), explicit or implicit.
     """
     return _face("flow", system, settings, seed, seeds, preset, out, plot, json, solver=solver)
 
@@ -119,14 +124,16 @@ def train(
     plot: Plot = None,
     json: Json = False,
 ) -> int:
-    """The network's weights by a real optimizer.
+    """The network by a real optimizer; on the whole problem by exact statistics where the system has them.
 
     Example: saddlescope train linear_icl --set optimizer=adam learning_rate=0.001 steps=5000
 
     Parameters
     ----------
-    system: name of a system; `saddlescope list` shows them.
-    save: a file written while training goes on; the same call with it goes on where it stopped.
+    system
+        name of a system; `saddlescope list` shows them.
+    save
+        a file written while training goes on; the same call with it goes on where it stopped.
     """
     return _face("train", system, settings, seed, seeds, preset, out, plot, json, save=save)
 
@@ -146,12 +153,14 @@ def compare(
 
     Parameters
     ----------
-    system: name of a system; `saddlescope list` shows them.
+    system
+        name of a system; `saddlescope list` shows them.
     """
     from .lab.compare import compare as compare_faces
     from .show import tables
 
     chosen = _system(system, preset, settings)
+    _check_request(seed, None, None, plot, None)
     with progress(f"compare {system}") as tick:
         result = compare_faces(chosen, seed, tick=tick)
     if plot is not None:
@@ -174,11 +183,16 @@ def stages(
 
     Parameters
     ----------
-    file: the curve.
-    time: name of the time column; by default the first.
-    loss: name of the loss column; by default "loss", else the second.
-    count: number of drops, if you know it.
-    noisy: treat the curve as noisy, or as noise-free; by default it is looked at.
+    file
+        the curve.
+    time
+        name of the time column; by default the first.
+    loss
+        name of the loss column; by default "loss", else the second.
+    count
+        number of drops, if you know it.
+    noisy
+        treat the curve as noisy, or as noise-free; by default it is looked at.
     """
     from .analysis.stages import detect_stages
     from .lab.curves import read_curve
@@ -201,8 +215,10 @@ def where(system: str, statement: str | None = None, /, *, json: Json = False) -
 
     Parameters
     ----------
-    system: name of a system.
-    statement: e.g. "Eq. (5)" or "(C3)".
+    system
+        name of a system.
+    statement
+        e.g. "Eq. (5)" or "(C3)".
     """
     from .lab.sources import statements
     from .show import tables
@@ -217,7 +233,8 @@ def check(system: str, /, *, json: Json = False) -> int:
 
     Parameters
     ----------
-    system: a name that `saddlescope list` shows, or PACKAGE:CLASS for your own.
+    system
+        a name that `saddlescope list` shows, or PACKAGE:CLASS for your own.
     """
     from .core.registry import system_type_from
     from .show import tables
@@ -277,13 +294,7 @@ def _face(
     from .show import tables
 
     system = _system(name, preset, settings)
-    if seed < 0:
-        raise BadArgument(f"--seed must be zero or positive, got {seed}")
-    if seeds is not None and seeds < 1:
-        raise BadArgument(f"--seeds must be at least 1, got {seeds}")
-    for path in (out, plot, save):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise BadArgument(f"cannot write {path}: the folder {path.absolute().parent} does not exist")
+    _check_request(seed, seeds, out, plot, save, face)
     with progress(f"{face} {name}") as tick:
         if seeds is None:
             outcomes = [run_face(system, face, seed, solver=solver, save=save, tick=tick)]
@@ -305,6 +316,36 @@ def _face(
     if json:
         return _print(outcomes[0].to_dict() if seeds is None else [outcome.to_dict() for outcome in outcomes], json)
     return _print(tables.outcomes(outcomes), json)
+
+
+def _check_request(
+    seed: int, seeds: int | None, out: Path | None, plot: Path | None, save: Path | None, face: str = ""
+) -> None:
+    """What can be refused is refused before the run, not after it."""
+    from .lab.export import SUFFIXES as TABLES
+    from .show.style import SUFFIXES as PICTURES
+
+    if seed < 0:
+        raise BadArgument(f"--seed must be zero or positive, got {seed}")
+    if seeds is not None:
+        if seeds < 1:
+            raise BadArgument(f"--seeds must be at least 1, got {seeds}")
+        if seed:
+            raise BadArgument(f"--seed {seed} and --seeds {seeds} exclude each other: --seeds N runs the seeds 0..N-1")
+        if save is not None:
+            raise BadArgument("--save keeps one run: use it with --seed, not with --seeds")
+        if out is not None and out.suffix == ".nc":
+            raise BadArgument(f"cannot write {out}: .nc holds one seed; use .csv for several")
+    if out is not None and out.suffix == ".nc" and face == "predict":
+        raise BadArgument(f"cannot write {out}: a prediction has no trajectory; use .csv for its stages")
+    for path, suffixes in ((out, TABLES), (plot, PICTURES)):
+        if path is not None and path.suffix not in suffixes:
+            raise BadArgument(f"cannot write {path}: the name must end in {' or '.join(suffixes)}")
+    for path in (out, plot, save):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise BadArgument(f"cannot write {path}: the folder {path.absolute().parent} does not exist")
+        if path is not None and path.is_dir():
+            raise BadArgument(f"cannot write {path}: it is a folder")
 
 
 def _draw(path: Path, outcomes: list[Outcome]) -> None:
@@ -331,13 +372,18 @@ def _print(what: Any, json: bool) -> int:
         return 0
     from rich.console import Console
 
+    console = Console()
     for part in what if isinstance(what, list) else [what]:
-        Console().print(part)
+        # What a person may want to copy (paths, settings) is not to be coloured or broken.
+        console.print(part, highlight=not isinstance(part, str), soft_wrap=isinstance(part, str))
     return 0
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Entry point. Exit 0: finished; 1: failed; 2: bad argument; 130: interrupted."""
+    """Entry point. Exit 0: finished; 1: failed; 2: bad argument; 130: interrupted.
+
+    SADDLESCOPE_DEBUG=1 in the environment shows the traceback of a failure.
+    """
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
@@ -353,7 +399,13 @@ def run(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         print("interrupted: nothing half-written was left behind", file=sys.stderr)
         return 130
+    except BrokenPipeError:
+        # The reader (head, less) has had enough; the rest of stdout has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (OSError, ImportError, RuntimeError, ValueError, MemoryError) as error:
+        if os.environ.get("SADDLESCOPE_DEBUG"):
+            raise
         print(f"error: {type(error).__name__}: {error}", file=sys.stderr)
         return 1
     return result if isinstance(result, int) else 0

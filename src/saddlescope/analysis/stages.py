@@ -11,31 +11,6 @@ import numpy as np
 from saddlescope.core.stage import Mark, Stage
 
 
-def passage(time: np.ndarray, series: np.ndarray, mark: Mark) -> float | None:
-    """Moment at which `series` (len(time),) does what `mark` describes, None if it does not.
-
-    Linear between grid points: exact where the engines put the passage on the grid, as they do.
-    """
-    if mark.event == "peak":
-        inner = int(np.argmax(series))
-        return float(time[inner]) if 0 < inner < len(series) - 1 else None
-    excess = series - mark.level if mark.event != "falls" else mark.level - series
-    above = excess >= 0
-    if mark.event == "stays above":
-        if not above[-1]:
-            return None
-        below = np.flatnonzero(~above)
-        if not below.size:
-            return float(time[0])
-        left = int(below[-1])
-    else:
-        if above[0] or not above.any():
-            return float(time[0]) if above[0] else None
-        left = int(np.argmax(above)) - 1
-    e0, e1 = excess[left], excess[left + 1]
-    return float(time[left] + (time[left + 1] - time[left]) * (-e0 / (e1 - e0)))
-
-
 def log_speed(time: np.ndarray, loss: np.ndarray) -> np.ndarray:
     """|d log L / d log t| between neighbouring grid points (len(time) − 1,); the first interval from t=0 is inf."""
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -63,8 +38,7 @@ def stages_at_marks(
     """
     found = []
     for mark, stage in zip(marks, predicted, strict=True):
-        series = observables[mark.observable][(slice(None), *mark.index)]
-        moment = passage(time, series, mark)
+        moment = mark.passage(time, observables)
         if moment is not None:
             found.append((moment, stage))
     moments = sorted(moment for moment, _ in found)

@@ -22,16 +22,21 @@ SCHEDULES = ("constant", "cosine", "plateau")
 class Spec:
     """Fields that every system shares. A system's own Spec adds its symbols and extends `check`.
 
-    horizon: end of the run in the system's clock; None: 1.3 x the last predicted time, prolonged until the
-        last plateau is reached.
-    learning_rate, steps: of `train`; steps None: as many as the horizon needs.
+    horizon: end of the run in the system's clock; null: 1.3 x the last predicted time, prolonged until the last
+        plateau is reached.
+    learning_rate: of `train`.
+    steps: of `train`; null: as many as the horizon needs.
     optimizer: gd, momentum, adam, adamw.
-    batch_size: None for the whole problem at every step, else sequences per step;
-        fresh_data: draw every batch anew instead of from the training set.
-    clip_norm: largest gradient norm; None for no clipping.
-    schedule: constant, cosine (after `warmup_steps` of linear warm-up), or plateau (the rate is multiplied by
-        `plateau_factor` when the evaluation loss, taken every `plateau_every` steps, has not improved
-        `plateau_patience` times in a row).
+    momentum: decay of optimizer=momentum.
+    weight_decay: of optimizer=adamw.
+    batch_size: samples per step; null: the whole problem at every step.
+    fresh_data: draw every batch anew instead of from the training set.
+    clip_norm: largest gradient norm; null: no clipping.
+    schedule: constant, cosine, or plateau (the rate falls when the evaluation loss no longer does).
+    warmup_steps: of linear warm-up before the schedule.
+    plateau_factor: by which schedule=plateau multiplies the rate.
+    plateau_patience: evaluations without improvement that it waits for.
+    plateau_every: steps between evaluations.
     data_seed: of whatever data or teacher the problem draws; `--seed` moves the initial weights only.
     """
 

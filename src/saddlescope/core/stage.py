@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
 
 class Mark(NamedTuple):
     """Recognises a stage in a trajectory: an observable that passes a level, or has its peak.
@@ -28,6 +30,31 @@ class Mark(NamedTuple):
         """Whether the level is passed."""
         value = self.read(observables)
         return value <= self.level if self.event == "falls" else value >= self.level
+
+    def passage(self, time: np.ndarray, observables: Mapping[str, Any]) -> float | None:
+        """Moment of the passage in series over `time`, None if there is none; a start beyond the level is one at once.
+
+        Linear between grid points: exact where the engines put the passage on the grid, as they do.
+        """
+        series = np.asarray(observables[self.observable])[(slice(None), *self.index)]
+        if self.event == "peak":
+            highest = int(np.argmax(series))
+            return float(time[highest]) if 0 < highest < len(series) - 1 else None
+        excess = self.level - series if self.event == "falls" else series - self.level
+        beyond = excess >= 0
+        if self.event == "stays above":
+            short = np.flatnonzero(~beyond)
+            before = int(short[-1]) if short.size else -1
+            if before == len(series) - 1:
+                return None
+        else:
+            if not beyond.any():
+                return None
+            before = int(np.argmax(beyond)) - 1
+        if before < 0:
+            return float(time[0])
+        gap, next_gap = excess[before], excess[before + 1]
+        return float(time[before] + (time[before + 1] - time[before]) * (-gap / (next_gap - gap)))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from .errors import BadArgument, Undeclared, unknown
 from .spec import Spec
-from .stage import Mark, Prediction
+from .stage import Mark, Prediction, Stage
 
 Face = Literal["train", "flow", "predict"]
 
@@ -43,8 +43,8 @@ class System(ABC):
 
     A system has no loop of its own: `dynamics` moves what is stated here. Methods below `start` are written for
     jax arrays; a system with `arrays = "any"` uses only operators and methods that NumPy shares, so that SciPy
-    solvers and predictions can call them without jax; with `batched = True`, velocity, jacobian, view and measure
-    also take points with a leading batch axis.
+    solvers and predictions can call them without jax; with `batched = True`, velocity, jacobian, view, measure
+    and conserved also take points with a leading batch axis.
 
     Class attributes: name ("room" or "room/variant"), paper (citation key), summary (one line), spec_type,
     faces, presets (at least tiny, quick, paper: overrides of the Spec's defaults; each "tiny..." is checked by
@@ -188,6 +188,10 @@ class System(ABC):
         """What a run without a set horizon is prolonged for: the last plateau, to one part in a million."""
         last = prediction.stages[-1].loss
         return None if last is None else Mark("loss", last + 1e-6 * abs(last))
+
+    def describe(self, stage: Stage, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+        """What a measured stage taught, from the observables on the plateaus before and after it."""
+        return stage.label
 
     def landmarks(self, frame: Any) -> Prediction:
         """The part of a prediction that holds for every start: stages without times, marks, plateaus.

@@ -6,15 +6,12 @@ These helpers do for NumPy what jax's tree utilities do for jax, so that predict
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -45,7 +42,3 @@ def layout_of(tree: Any) -> Layout:
 
 def ravel(tree: Any) -> np.ndarray:
     return np.concatenate([np.ravel(leaf) for leaf in tree])
-
-
-def map_leaves(function: Callable, tree: T) -> T:
-    return type(tree)(*(function(leaf) for leaf in tree))  # type: ignore[call-arg]

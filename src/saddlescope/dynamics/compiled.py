@@ -22,13 +22,3 @@ def flatten(tree: Any) -> jax.Array:
 def flat_velocity(system: System, layout: Layout):
     """(flat state, frame) -> flat velocity."""
     return jax.jit(lambda flat, frame: flatten(system.velocity(layout.unravel(flat), frame)))
-
-
-@cache
-def measure_points(system: System, layout: Layout):
-    """(flat states (n, size), frame) -> observables with the point axis first."""
-
-    def one(flat, frame):
-        return system.measure(system.view(layout.unravel(flat), frame), frame)
-
-    return jax.jit(jax.vmap(one, in_axes=(0, None)))

@@ -64,7 +64,7 @@ def integrate(
     run = _solve(field.system, field.layout, field.scale, method)
     times, states = [begin], [np.asarray(state)]
     crossings: list[tuple[float, int]] = []
-    outcome, steps, at, first = FINISHED, 0, begin, None
+    outcome, steps, at = FINISHED, 0, begin
     first = 1e-6 * (end - begin)
     while at < end:
         solution: Any = run(states[-1], field.frame, at, end, first, rtol, atol)

@@ -94,5 +94,8 @@ class Field:
 
         return distances
 
-    def conserved(self, state: np.ndarray) -> np.ndarray:
-        return np.asarray(self.system.conserved(self.layout.unravel(state), self.frame))
+    def conserved_many(self, states: np.ndarray) -> np.ndarray:
+        """Conserved quantities at flat states (n, size), with the state's axis first."""
+        if self.system.batched:
+            return np.asarray(self.system.conserved(self.layout.unravel(states), self.frame))
+        return np.stack([self.system.conserved(self.layout.unravel(state), self.frame) for state in states])

@@ -159,10 +159,9 @@ def path_trajectory(
     )
     time, state = time[chosen], state[chosen]
     observables = field.measure_many(state)
-    last = {name: values[-1] for name, values in observables.items()}
     drift = None
     if system.declares("conserved"):
-        kept = np.stack([field.conserved(flat) for flat in state])
+        kept = field.conserved_many(state)
         drift = float(np.abs(kept - kept[0]).max() / max(np.max(state**2), np.finfo(float).tiny))
     return build_trajectory(
         system,
@@ -171,33 +170,43 @@ def path_trajectory(
         time,
         observables,
         solver=f"{solver} ({path.evaluations} evaluations)",
-        result=_result(system, path, last, prediction, horizon, prolonged),
+        result=_result(system, field, path, time, observables, prediction, horizon, prolonged),
         seconds=seconds,
         conserved_drift=drift,
         extra={"horizon": float(horizon)},
     )
 
 
-def _result(system: System, path: Path, last, prediction: Prediction | None, horizon: float, prolonged: bool) -> str:
+def _result(system, field, path, time, observables, prediction, horizon, prolonged) -> str:
     if path.outcome == DIVERGED:
         return f"{DIVERGED}: the state overflowed after time {path.time[-1]:.6g}"
     if path.outcome not in (FINISHED, STOPPED):
         return f"{path.outcome} at time {path.time[-1]:.6g} of {horizon:.6g}"
+    return horizon_result(system, field.frame, time, observables, prediction, horizon, prolonged)
+
+
+def horizon_result(
+    system: System,
+    frame: Any,
+    time: np.ndarray,
+    observables: Mapping[str, np.ndarray],
+    prediction: Prediction | None,
+    horizon: float,
+    prolonged: bool,
+) -> str:
+    """FINISHED, or what the horizon was too short for and which one would suffice."""
     if prediction is None:
         return FINISHED
-    return horizon_result(system, len({which for _, which in path.crossings}), last, prediction, horizon, prolonged)
-
-
-def horizon_result(system: System, seen: int, last, prediction: Prediction, horizon: float, prolonged: bool) -> str:
-    """FINISHED, or what the horizon was too short for and which one would suffice."""
-    expected = len(prediction.stages)
-    if seen >= expected:
+    expected = len(prediction.marks)
+    seen = sum(mark.passage(time, observables) is not None for mark in prediction.marks)
+    last = {name: values[-1] for name, values in observables.items()}
+    if seen == expected:
         if not prolonged or arrived(system, last, prediction):
             return FINISHED
         above = float(last["loss"]) / prediction.levels[-1] - 1
         return f"{FINISHED}: all stages seen, the loss still {above:.1e} above the last plateau at time {horizon:.6g}"
     if prolonged:
         return f"{HORIZON_TOO_SHORT}: saw {seen} of {expected} stages by time {horizon:.6g}, after prolonging"
-    enough = system.horizon(prediction, None)
+    enough = system.horizon(prediction, frame)
     advice = f"horizon={enough:.4g} would suffice" if enough else "no theory says what horizon would suffice"
     return f"{HORIZON_TOO_SHORT}: saw {seen} of {expected} stages by time {horizon:.6g}; {advice}"

@@ -6,14 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from saddlescope.core.errors import unknown
+from saddlescope.numerics.free import DENSE
 from saddlescope.numerics.integrate import METHODS as SCIPY_METHODS
 
 DIFFRAX_METHODS = {"tsit5": "Tsit5", "dopri8": "Dopri8", "kvaerno5": "Kvaerno5"}
 
 FREE_METHOD = "rodas5p-cg"
-
-DENSE = 400
-"""Numbers in a state above which a dense Jacobian costs more than products with it."""
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,11 @@ class _Run:
 
     @property
     def identity(self) -> str:
-        return f"{self.system.name} {self.system.spec.replace(steps=None, horizon=None).digest} seed {self.seed}"
+        spec = self.system.spec
+        # A run may go on for longer than was first asked, unless its schedule ends at its last step.
+        if spec.schedule != "cosine":
+            spec = spec.replace(steps=None, horizon=None)
+        return f"{self.system.name} {spec.digest} seed {self.seed}"
 
     @property
     def last(self) -> dict[str, np.ndarray]:
@@ -149,6 +153,8 @@ class _Run:
         stops = np.unique(np.r_[snapshots, np.arange(CHUNK, steps, CHUNK), steps])
         wanted = set(snapshots.tolist()) | {steps}
         here = int(self.carry.step)
+        if here > steps:
+            raise BadArgument(f"{self.save} is already at step {here}, beyond the {steps} asked for: name another file")
         for there in stops[stops > here].tolist():
             before = self.carry
             self.carry, signals, finite = step_fn(before, self.frame, there - here)
@@ -233,7 +239,7 @@ class _Run:
             time[moving],
             observables,
             solver=self._how(),
-            result=self._result(prolonged, float(time[-1])),
+            result=self._result(prolonged, time[moving], observables),
             seconds=seconds,
             conserved_drift=None if self.drift is None else self.drift / max(self.largest, np.finfo(float).tiny),
             extra={"steps": int(self.carry.step), "horizon": float(time[-1])},
@@ -245,12 +251,10 @@ class _Run:
         means = "exact reduced step" if self.exact else "network gradient"
         return f"{spec.optimizer} learning_rate={spec.learning_rate:g} on the {data} ({means})"
 
-    def _result(self, prolonged: bool, horizon: float) -> str:
+    def _result(self, prolonged: bool, time: np.ndarray, observables: dict[str, np.ndarray]) -> str:
         if self.diverged is not None:
             return f"diverged: weights overflowed at step {self.diverged}; {self._stable_rate()}"
-        if self.prediction is None:
-            return "finished"
-        return horizon_result(self.system, len(self.crossed), self.last, self.prediction, horizon, prolonged)
+        return horizon_result(self.system, self.frame, time, observables, self.prediction, float(time[-1]), prolonged)
 
     def _stable_rate(self) -> str:
         """What a diverged run should try: GD is stable at a minimum below 2 / (largest curvature)."""

@@ -33,9 +33,28 @@ class Comparison:
             rows.append(row)
         return rows
 
+    def differences(self) -> dict[str, dict[str, float]]:
+        """Largest relative difference of each other face from the flow, in time and in loss."""
+        found: dict[str, dict[str, float]] = {}
+        for face in self.outcomes if "flow" in self.outcomes else ():
+            for quantity in ("time", "loss") if face != "flow" else ():
+                pairs = [(row[face][quantity], row["flow"][quantity]) for row in self.rows()]
+                gaps = [abs(one / other - 1) for one, other in pairs if one is not None and other]
+                if gaps:
+                    found.setdefault(face, {})[quantity] = max(gaps)
+        return found
+
     def to_dict(self) -> dict[str, Any]:
         faces = {face: outcome.to_dict() for face, outcome in self.outcomes.items()}
-        return strict({"system": self.system.name, "seed": self.seed, "stages": self.rows(), "faces": faces})
+        return strict(
+            {
+                "system": self.system.name,
+                "seed": self.seed,
+                "stages": self.rows(),
+                "differences": self.differences(),
+                "faces": faces,
+            }
+        )
 
 
 def compare(system: System, seed: int = 0, *, tick: Tick = silent) -> Comparison:

@@ -16,18 +16,19 @@ if TYPE_CHECKING:
     from .run import Outcome
 
 
+SUFFIXES = (".nc", ".csv")
+
+
 def write_outcomes(path: Path, outcomes: Sequence[Outcome]) -> None:
     """.csv: a row per saved time (per stage for predict). .nc: the trajectory of one seed, all observables."""
     if path.suffix == ".csv":
         rows = [row for outcome in outcomes for row in _rows(outcome)]
         write_whole(path, lambda partial: _write_csv(partial, rows))
-    elif path.suffix == ".nc":
-        if len(outcomes) > 1 or outcomes[0].trajectory is None:
-            raise BadArgument(f"cannot write {path}: .nc holds the trajectory of one seed of flow or train; use .csv")
-        trajectory = outcomes[0].trajectory
-        write_whole(path, lambda partial: trajectory.to_netcdf(partial, engine="scipy"))
-    else:
-        raise BadArgument(f"cannot write {path}: the name must end in .nc or .csv")
+        return
+    trajectory = outcomes[0].trajectory
+    if path.suffix != ".nc" or len(outcomes) > 1 or trajectory is None:
+        raise BadArgument(f"cannot write {path}: .csv takes all, .nc the trajectory of one seed of flow or train")
+    write_whole(path, lambda partial: trajectory.to_netcdf(partial, engine="scipy"))
 
 
 def _rows(outcome: Outcome) -> list[dict[str, Any]]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time as wall
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -118,7 +119,7 @@ def outcome_of(
         system,
         face,
         seed,
-        measured_stages(trajectory, prediction),
+        measured_stages(trajectory, prediction, system),
         float(observables["loss"][-1]),
         float(trajectory.attrs["conserved_drift"]),
         {str(name): values[-1] for name, values in observables.items()},
@@ -148,18 +149,35 @@ def _predicted(system: System, seed: int, prediction: Prediction, seconds: float
     )
 
 
-def measured_stages(trajectory: xarray.Dataset, prediction: Prediction | None) -> list[Stage]:
-    """Stages of a trajectory: passages of the predicted marks, or, without a theory, its conspicuous drops."""
+def measured_stages(
+    trajectory: xarray.Dataset, prediction: Prediction | None, system: System | None = None
+) -> list[Stage]:
+    """Stages of a trajectory: passages of the predicted marks, or, without a theory, its conspicuous drops.
+
+    With its system, each is described by what was learned, not by what theory expected.
+    """
     from saddlescope.analysis.stages import detect_stages, stages_at_marks
 
     time = trajectory["time"].values
     observables = {str(name): values.values for name, values in trajectory.data_vars.items()}
     if prediction is not None:
-        return stages_at_marks(time, observables, prediction.marks, prediction.stages)
+        stages = stages_at_marks(time, observables, prediction.marks, prediction.stages)
+        return stages if system is None else _described(system, stages, time, observables)
     if len(time) < 8 or not np.isfinite(observables["loss"]).all():
         return []
     drops = detect_stages(time, observables["loss"])
     return [
         Stage(index, drop.time, drop.loss_after, f"drop {index}", {"confidence": drop.confidence})
         for index, drop in enumerate(drops, start=1)
+    ]
+
+
+def _described(system: System, stages: list[Stage], time: np.ndarray, observables: Mapping[str, Any]) -> list[Stage]:
+    """Each stage named by its system from the observables midway to its neighbours."""
+    moments = [stage.time or 0.0 for stage in stages]
+    between = [time[0], *((a + b) / 2 for a, b in itertools.pairwise(moments)), time[-1]]
+    places = [{name: values[np.searchsorted(time, t)] for name, values in observables.items()} for t in between]
+    return [
+        replace(stage, label=system.describe(stage, before, after))
+        for stage, before, after in zip(stages, places, places[1:], strict=False)
     ]

@@ -15,6 +15,9 @@ from .rodas5p import COUPLING, GAMMA, STAGE, first_change, quintic, step_factor
 
 Product = Callable[[np.ndarray], np.ndarray]
 
+DENSE = 400
+"""Numbers in a state above which products with the Jacobian are cheaper than the matrix."""
+
 CG_TOLERANCE = 0.01
 """Error of each linear solve as a share of the error allowed to the step."""
 

@@ -56,14 +56,13 @@ def integrate(
     watch: Callable[[np.ndarray], np.ndarray] | None = None,
     stop: Callable[[float, np.ndarray], bool] | None = None,
     max_steps: int = 1_000_000,
-    first_step: float | None = None,
 ) -> Path:
     """Integrate from `start` to `end`.
 
     watch: signals of the state whose zero crossings are located and reported as (time, which).
     stop: asked after each step; True ends the run early.
     """
-    options: dict[str, Any] = {"rtol": rtol, "atol": atol, "first_step": first_step}
+    options: dict[str, Any] = {"rtol": rtol, "atol": atol}
     if method != "dop853":
         options["jac"] = jacobian
     with np.errstate(over="ignore", invalid="ignore"):  # overflow is divergence, reported as an outcome

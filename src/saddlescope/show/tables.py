@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 import math
+import re
 import statistics
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -70,19 +73,42 @@ def systems() -> Rows:
 
 
 def fields(kind: type[System]) -> Rows:
+    """Every field of a system's Spec with its quick value and its meaning, which is read from the Spec's docstring."""
     import dataclasses
-    import inspect
+
+    from saddlescope.core.spec import Spec
 
     quick = kind.preset("quick").to_dict()
-    rows = [{"field": field.name, "value": quick[field.name]} for field in dataclasses.fields(kind.spec_type)]
-    table = _table(f"{kind.name}: fields of its Spec, with the quick preset's values", "field", "value")
+    meanings = _meanings(kind.spec_type)
+    shared = {field.name for field in dataclasses.fields(Spec)}
+    names = sorted(
+        (field.name for field in dataclasses.fields(kind.spec_type)), key=shared.__contains__
+    )  # its own first
+    rows = [{"field": name, "value": quick[name], "meaning": meanings.get(name, "")} for name in names]
+    table = _table(f"{kind.name}: {kind.summary}", "field", "quick", "meaning")
     for row in rows:
-        table.add_row(row["field"], "null" if row["value"] is None else str(row["value"]))
-    words = "\n".join(
-        inspect.getdoc(base) or "" for base in reversed(kind.spec_type.__mro__) if dataclasses.is_dataclass(base)
-    )
-    presets = "\n".join(f"  {name}: {dict(changes)}" for name, changes in kind.presets.items())
-    return Rows(rows, [f"{kind.name}: {kind.summary}\n", table, words, f"\npresets:\n{presets}"])
+        table.add_row(row["field"], json.dumps(row["value"]), row["meaning"])
+    presets = []
+    for name, changes in kind.presets.items():
+        settings = " ".join(f"{key}={json.dumps(value, separators=(',', ':'))}" for key, value in changes.items())
+        presets.append(f"preset {name}: {settings or 'as above'}")
+    return Rows(rows, [table, *presets])
+
+
+def _meanings(spec_type: type) -> dict[str, str]:
+    """Lines "name: meaning" and "name, name: meaning" of the docstrings of a Spec and its bases."""
+    found: dict[str, str] = {}
+    for base in reversed(spec_type.__mro__):
+        names: list[str] = []
+        for line in (inspect.getdoc(base) or "").splitlines() if base is not object else ():
+            if match := re.match(r"(\w+(?:, \w+)*): (.*)", line):
+                names = match[1].split(", ")
+                found.update(dict.fromkeys(names, match[2]))
+            elif names and line.startswith("    "):
+                found.update((name, f"{found[name]} {line.strip()}") for name in names)
+            else:
+                names = []
+    return found
 
 
 MANY = 8
@@ -145,25 +171,11 @@ def comparison(result: Comparison) -> Rows:
         f"{face}: {outcome.solver}; {outcome.result}; {outcome.seconds:.2f} s"
         for face, outcome in result.outcomes.items()
     ]
-    return Rows(rows, [*tables, *_differences(rows, faces), *lines])
-
-
-def _differences(rows: list[dict[str, Any]], faces: list[str]) -> list[str]:
-    """Largest relative difference in time and in loss of each face from the flow."""
-    if "flow" not in faces:
-        return []
-    lines = []
-    for face in faces:
-        if face == "flow":
-            continue
-        parts = []
-        for quantity in ("time", "loss"):
-            pairs = [(row[face][quantity], row["flow"][quantity]) for row in rows]
-            gaps = [abs(a / b - 1) for a, b in pairs if a is not None and b]
-            if gaps:
-                parts.append(f"{quantity} {max(gaps):.1e}")
-        lines.append(f"{face} against flow, largest relative difference: {', '.join(parts)}")
-    return lines
+    gaps = []
+    for face, found in result.differences().items():
+        words = ", ".join(f"{quantity} {gap:.1e}" for quantity, gap in found.items())
+        gaps.append(f"{face} against flow, largest relative difference: {words}")
+    return Rows(rows, [*tables, *gaps, *lines])
 
 
 def found_stages(rows: list[dict[str, Any]]) -> Rows:

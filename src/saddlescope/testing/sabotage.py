@@ -10,11 +10,11 @@ from saddlescope.core.claim import Evidence
 
 
 def sabotaged(evidence: Evidence) -> Evidence:
-    """The same run with observables off by a third and noise, stages in reverse order, and conservation broken."""
+    """The same run off by a third and noisy, with its dimensions and stages in reverse order, and nothing conserved."""
     rng = np.random.default_rng(0)
     trajectory = evidence.trajectory.copy(deep=True)
     for name, variable in trajectory.data_vars.items():
-        values = variable.values
+        values = variable.values[:, *(slice(None, None, -1),) * (variable.ndim - 1)]
         trajectory[name] = (variable.dims, values * (1.33 + 0.1 * rng.standard_normal(values.shape)))
     trajectory.attrs["conserved_drift"] = 1.0
     times = [stage.time for stage in evidence.stages][::-1]

@@ -16,7 +16,7 @@ from scipy.optimize import minimize
 
 from saddlescope.core.source import source
 from saddlescope.core.tree import layout_of, ravel
-from saddlescope.numerics.free import integrate_free
+from saddlescope.numerics.free import DENSE, integrate_free
 from saddlescope.numerics.integrate import STOPPED, integrate
 
 from . import prediction
@@ -35,9 +35,6 @@ tie, the loss feels no tilt."""
 
 SETTLED_SAMPLE = 1e-3
 """The same for finite P, whose plateaus are never quite reached (see `plateau_weights`)."""
-
-DENSE = 600
-"""Number of weights above which products with the Jacobian are cheaper than the matrix."""
 
 
 class Drift(NamedTuple):
@@ -145,6 +142,7 @@ def escape_times(weights: Weights, frame: Frame, levels: np.ndarray, plateaus: S
     return Escape(tuple(times) + (None,) * (stages - len(times)), evaluations)
 
 
+@source("zhang2025", "Eq. (26)", "Eq. (27)")
 def _remaining(frame: Frame, T: np.ndarray, plateau: Weights, count: int):
     """The problem that the small heads face once the grown ones fit `count` directions; T is the map of those.
 

@@ -1,4 +1,4 @@
-"""What theory says without moving anything: fixed points, plateau losses, growth of one head, in-context predictor.
+"""What theory says in closed form: fixed points, plateau losses, growth of one head, in-context predictor.
 
 All in the eigenbasis of Λ, with a_d the eigenvalues of E(Λ̂²) (`data.second_moments`). NumPy only.
 """
@@ -131,7 +131,7 @@ def plateau_duration(eigenvalue: float, value: float) -> float:
     return 1.0 / (eigenvalue**2 * abs(value))
 
 
-@source("zhang2025", "Eq. (8)", "Eq. (11)")
+@source("zhang2025", "Eq. (8)", "Eq. (10)", "Eq. (11)")
 def in_context_prediction(
     correlation: np.ndarray, query: np.ndarray, eigenvalues: np.ndarray, second: np.ndarray, count: int
 ) -> np.ndarray:

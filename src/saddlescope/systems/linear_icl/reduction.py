@@ -68,6 +68,7 @@ def loss_of_map(T: Any, moments: PopulationMoments | SampleMoments) -> Any:
     return moments.constant + (t * (t @ moments.quadratic - 2 * moments.linear)).sum(-1)
 
 
+@source("zhang2025", "Eq. (23)")
 def residual(T: Any, moments: PopulationMoments | SampleMoments) -> Any:
     """−½ ∂L/∂T (..., A, B, D). On the population, E(β (y_q − ŷ_q) x_qᵀ) = Λ² − E(Λ̂²) M Λ of Eq. (23)."""
     if isinstance(moments, PopulationMoments):
@@ -182,9 +183,9 @@ def jacobian(weights: Weights, moments: PopulationMoments | SampleMoments) -> np
 def conserved(weights: Weights) -> Any:
     """|k_r|² − |q_r|² for every pair, and Σ_r |k_r|² − |v|² for every head: kept by the flow of any loss."""
     value, key, query = weights
-    xp = _namespace(value)
     keys, queries, values = (key**2).sum(-1), (query**2).sum(-1), (value**2).sum(-1)
-    return xp.concatenate([(keys - queries).reshape(-1), keys.sum(-1) - values])
+    pairs = (keys - queries).reshape(*values.shape[:-1], -1)
+    return value.__array_namespace__().concatenate([pairs, keys.sum(-1) - values], axis=-1)
 
 
 def measure(view: View, frame: Frame) -> dict[str, Any]:
@@ -208,14 +209,6 @@ def measure(view: View, frame: Frame) -> dict[str, Any]:
     if frame.moments is not None:
         found["loss"] = loss_of_map(view.map, frame.moments)
     return found
-
-
-def _namespace(array: Any) -> Any:
-    if isinstance(array, np.ndarray):
-        return np
-    import jax.numpy as jnp
-
-    return jnp
 
 
 @cache

@@ -18,8 +18,10 @@ class LinearICLSpec(Spec):
 
     eigenvalues: spectrum of Λ, descending; their number is D.
     context_length: N; the longest context for the next-token objective.
-    heads: H.  rank: R of key and query.  init_scale: w_init of Eq. (20).
-    sequences: P; None is the population.
+    heads: H.
+    rank: R of key and query.
+    init_scale: w_init of Eq. (20).
+    sequences: P; null is the population.
     statistics: with finite P, train on the exact sufficient statistics of the sequences (true), or on the
         sequences themselves (false): the same trajectory, at a cost that grows with P.
     objective: last_token (Eq. (2)), or next_token (Eq. (9): contexts of every length 1..N).

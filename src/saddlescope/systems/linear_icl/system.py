@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -30,6 +30,12 @@ class _Attention(System):
     paper = "zhang2025"
     spec_type = LinearICLSpec
     spec: LinearICLSpec
+    objective: ClassVar[str | None] = None  # what a variant is about, and so cannot be set
+
+    def __init__(self, spec: LinearICLSpec | None = None):
+        super().__init__(spec)
+        if self.objective not in (None, self.spec.objective):
+            raise BadArgument(f"`objective` of {self.name} is {self.objective}, got {self.spec.objective!r}")
 
     def clock(self, frame: Frame) -> float:
         return reduction.CLOCK
@@ -182,6 +188,10 @@ class LinearICL(_Attention):
         before, last = prediction.levels[-2:]
         return Mark("loss", last + 0.01 * (before - last))
 
+    def describe(self, stage: Stage, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+        """Near ties, eigenvectors may be learned out of order: the one whose gain rose most is named."""
+        return f"eigenvector {int(np.argmax(after['gain'] - before['gain'])) + 1}"
+
     def limit(self) -> Limit:
         if self.spec.sequences is not None:
             raise Undeclared("on a sample the plateaus creep, and no limit is known in which the times become exact")
@@ -200,6 +210,7 @@ class NextToken(LinearICL):
     """Trained on every context length up to N (Eq. (9)): the data enter through E(1/N) alone (section B.3)."""
 
     name = "linear_icl/next_token"
+    objective = "next_token"
     summary = "the same with the loss of every token, contexts of length 1 to N"
     presets = {
         name: {**fields, "objective": "next_token"} for name, fields in LinearICL.presets.items() if name != "tiny_rank"
@@ -210,6 +221,7 @@ class Softmax(_Attention):
     """Softmax in place of 1/N (section B.1, Fig. 3): no reduction is known, so it can only be trained."""
 
     name = "linear_icl/softmax"
+    objective = "last_token"
     summary = "the same with softmax attention"
     faces = ("train",)
     presets = {
@@ -231,8 +243,6 @@ class Softmax(_Attention):
     def start(self, seed: int) -> Start:
         if self.spec.sequences is None:
             raise BadArgument("`sequences` must be a number, got null: softmax attention has no population form here")
-        if self.spec.objective != "last_token":
-            raise BadArgument(f"`objective` must be last_token for softmax attention, got {self.spec.objective!r}")
         return Start(data.initial_weights(self.spec, seed), data.build_frame(self.spec, with_moments=False))
 
     def loss(self, weights: Weights, frame: Frame, batch: data.Sequences | None = None, key: Any = None) -> Any:
