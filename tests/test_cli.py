@@ -117,6 +117,14 @@ def test_parameters_that_appear_in_no_figure(capsys, settings):
         (["flow", "linear_icl", "--seed", "7", "--seeds", "2"], "exclude each other"),
         (["train", "linear_icl", "--seeds", "2", "--save", "x.npz"], "one run"),
         (["compare", "linear_icl", "--seed", "-1"], "zero or positive"),
+        (["flow", "linear_icl", "--seed", "99999999999999999999"], "below"),
+        (["train", "linear_icl", "--preset", "tiny", "--set", "horizon=1e308"], "too many"),
+        (["train", "linear_icl", "--preset", "tiny", "--set", "learning_rate=1e-300"], "too many"),
+        (["train", "linear_icl", "--preset", "tiny", "--out", "a.nc", "--save", "a.nc"], "different files"),
+        (["check", "..x:y"], "cannot load"),
+        (["check", ":x"], "cannot load"),
+        (["stages", "."], "is a folder"),
+        (["stages", "x.csv", "--count", "0"], "at least 1"),
         (["predict", "linear_icl/next_token", "--set", "objective=last_token"], "objective"),
         (["flow", "linear_icl", "--preset", "tiny", "--plot", "x.bmp"], ".png"),
         (["flow", "linear_icl", "--preset", "tiny", "--out", "nowhere/x.csv"], "does not exist"),
@@ -180,7 +188,7 @@ def test_files(capsys, tmp_path):
     assert float(rows[-1]["loss"]) == pytest.approx(float(data["loss"][-1]))
     assert {"seed", "time", "loss", "value_1", "gain_2", "key_1_1_2"} <= set(rows[0])
     for file in (flow_nc, flow_csv):
-        code, out, _ = call(capsys, "stages", file, *(["--time", "time"] if file == flow_csv else []), "--json")
+        code, out, _ = call(capsys, "stages", file, "--json")
         assert code == 0 and len(strict_loads(out)) == 2
     table = tmp_path / "stages.csv"
     assert call(capsys, "predict", "linear_icl", "--preset", "tiny", "--out", table)[0] == 0

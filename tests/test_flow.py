@@ -184,6 +184,24 @@ def test_ensemble_agrees_with_single_runs():
         assert trajectory.attrs["conserved_drift"] < 1e-7
 
 
+def test_ensemble_at_the_smallest_scale():
+    """Times of 1e15, drops of some units: the same stages as alone, to what double precision can tell apart."""
+    chosen = system("linear_icl", init_scale=1e-12)
+    trajectories, landmarks = flow_together(chosen, range(4))
+    for seed, trajectory in enumerate(trajectories):
+        alone = run_face(chosen, "flow", seed)
+        assert trajectory.attrs["result"] == alone.result == "finished"
+        together = measured_stages(trajectory, landmarks)
+        assert [s.time for s in together] == pytest.approx([s.time for s in alone.stages], rel=1e-5)
+
+
+def test_a_sample_that_is_fitted_exactly_has_no_further_stages():
+    outcome = run_face(system("linear_icl", "tiny", sequences=2), "flow", 0)
+    assert outcome.result.startswith("finished") and outcome.prediction is not None
+    assert [s.index for s in outcome.stages] == list(range(1, len(outcome.prediction.stages) + 1))
+    assert outcome.prediction.levels[-1] < 1e-6 and len(outcome.stages) < 2
+
+
 def test_ensemble_keeps_a_set_horizon():
     trajectories, _ = flow_together(system("linear_icl", horizon=300.0), range(2))
     for trajectory in trajectories:

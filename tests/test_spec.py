@@ -16,7 +16,7 @@ from saddlescope.systems.linear_icl.spec import LinearICLSpec
 spectra = st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=6).map(lambda values: sorted(values, reverse=True))
 
 
-@given(eigenvalues=spectra, context_length=st.integers(1, 10**6), init_scale=st.floats(1e-300, 1e3))
+@given(eigenvalues=spectra, context_length=st.integers(1, 10**6), init_scale=st.floats(1e-12, 1e3))
 def test_round_trip(eigenvalues, context_length, init_scale):
     spec = LinearICLSpec(eigenvalues=tuple(eigenvalues), context_length=context_length, init_scale=init_scale)
     again = LinearICLSpec.from_json(spec.to_json())
@@ -56,6 +56,14 @@ def test_round_trip(eigenvalues, context_length, init_scale):
         ({"fresh_data": "yes"}, ["fresh_data", "true or false"]),
         ({"weight_decay": 0.1}, ["weight_decay", "adamw"]),
         ({"hedas": 3}, ["hedas", "did you mean 'heads'"]),
+        ({"heads": 10**400}, ["heads", "too large"]),
+        ({"heads": 10**30}, ["heads", "at most"]),
+        ({"heads": 10**9}, ["heads", "1e7"]),
+        ({"steps": 1e308}, ["steps", "at most"]),
+        ({"eigenvalues": [1e308]}, ["eigenvalues", "1e9"]),
+        ({"init_scale": 1e-300}, ["init_scale", "1e-12"]),
+        ({"clip_norm": math.inf}, ["clip_norm", "finite"]),
+        ({"schedule": "cosine", "steps": 10, "warmup_steps": 10}, ["warmup_steps", "steps"]),
     ],
     ids=str,
 )
@@ -89,3 +97,6 @@ def test_presets_of_every_system_are_legal():
 def test_inverse_length_of_next_token_contexts():
     assert LinearICLSpec(objective="next_token").inverse_length == pytest.approx(0.12991, abs=5e-6)
     assert LinearICLSpec(objective="next_token", context_length=2).inverse_length == 0.75
+    by_series = LinearICLSpec(objective="next_token", context_length=1001).inverse_length
+    assert by_series == pytest.approx(sum(1 / k for k in range(1, 1002)) / 1001, rel=1e-14)
+    assert LinearICLSpec(objective="next_token", context_length=2**31 - 1).inverse_length < 1e-7

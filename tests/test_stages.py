@@ -90,6 +90,17 @@ def test_noisy_staircase(seed):
     assert [s.time for s in detect_stages(time, loss, count=3)] == pytest.approx(drops, rel=0.06)
 
 
+@pytest.mark.parametrize("start", [0.0, 10.0, -500.0])
+def test_times_of_a_noisy_curve_are_those_of_its_axis(start):
+    """Linear steps from zero, from above and from below: drops are reported on the curve's own clock."""
+    rng = np.random.default_rng(1)
+    time = start + 10.0 * np.arange(1000)
+    loss = np.where(time < 300, 1.0, np.where(time < 3000, 0.5, 0.2)) + 0.02 * rng.standard_normal(1000)
+    found = detect_stages(time, loss)
+    assert [stage.time for stage in found] == pytest.approx([300, 3000], rel=0.06)
+    assert all(stage.start <= stage.time <= stage.end for stage in found)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_pure_noise_has_no_stage(seed):
     """Five standard errors at some ten thousand pairs of segments: one false step in a hundred curves, at most."""
@@ -104,6 +115,7 @@ def test_pure_noise_has_no_stage(seed):
         (np.arange(20.0), np.ones(19), "equal length"),
         (np.arange(5.0), np.ones(5), "at least 8"),
         (np.zeros(20), np.ones(20), "increase"),
+        (np.arange(20.0), np.random.default_rng(0).random(20), "at least 40"),
         (np.ones((3, 9)), np.ones((3, 9)), "two columns"),
     ],
 )

@@ -63,6 +63,21 @@ def test_diverging_rate_is_a_result_with_a_way_out():
     assert train(system("linear_icl", learning_rate=0.99 * bound)).attrs["result"] == "finished"
 
 
+def test_divergence_that_does_not_overflow_is_told_too():
+    result = train(system("linear_icl/softmax", "tiny", init_scale=100.0, learning_rate=10.0)).attrs["result"]
+    assert result.startswith("diverged: ") and "smaller learning_rate" in result
+
+
+def test_seed_moves_the_initial_weights_only():
+    """Mini-batches are data: from one start, two seeds train alike, and another data_seed does not."""
+    fields = {"fresh_data": True, "batch_size": 16, "steps": 20}
+    chosen = system("linear_icl", "tiny", **fields)
+    start = chosen.start(0)
+    one, two = (train(chosen, seed, start=start)["loss"].values for seed in (0, 1))
+    other = train(system("linear_icl", "tiny", **fields, data_seed=1), start=start)["loss"].values
+    assert np.array_equal(one, two) and not np.array_equal(one, other)
+
+
 def test_momentum_and_adam_reach_the_same_end():
     for optimizer, rate in (("momentum", 0.02), ("adam", 0.01)):
         trajectory = train(system("linear_icl", "tiny", optimizer=optimizer, learning_rate=rate, steps=20_000))
@@ -118,10 +133,8 @@ def test_schedules():
         )
     )
     assert falling["time"].values[-1] < 0.5 * 2 * 0.2 * 4000
-    with pytest.raises(BadArgument, match="steps"):
-        from saddlescope.dynamics.optimizers import rate_factor
-
-        rate_factor(system("linear_icl", schedule="cosine").spec, None)
+    with pytest.raises(BadArgument, match="must be set with schedule=cosine"):
+        train(system("linear_icl", "tiny", schedule="cosine"))
 
 
 def test_clipping_bounds_a_step():
@@ -149,8 +162,8 @@ class Dropped(EXAMPLE.Squares):
 
 
 def test_dropout_gets_a_key_of_its_own_at_every_step():
-    chosen = Dropped(EXAMPLE.SquaresSpec(steps=40, init_scale=0.5, learning_rate=0.05))
-    runs = [train(chosen, seed, start=chosen.start(0), snapshots="linear") for seed in (0, 0, 1)]
+    kinds = [Dropped(EXAMPLE.SquaresSpec(steps=40, init_scale=0.5, learning_rate=0.05, data_seed=d)) for d in (0, 0, 1)]
+    runs = [train(chosen, snapshots="linear") for chosen in kinds]
     assert np.array_equal(runs[0]["p"], runs[1]["p"])
     assert not np.array_equal(runs[0]["p"], runs[2]["p"])
     stays = np.diff(runs[0]["p"].values, axis=0) == 0
@@ -191,9 +204,12 @@ def test_saved_runs_of_others_are_refused(tmp_path):
     file.write_bytes(file.read_bytes()[:200])
     with pytest.raises(BadArgument, match="no saved run"):
         train(system("linear_icl", "tiny", steps=5), save=file)
-    file.write_text("import os")
-    with pytest.raises(BadArgument, match="no saved run"):
-        train(system("linear_icl", "tiny", steps=5), save=file)
+    np.savez(tmp_path / "odd.npz", about=np.array("[1]"), steps=np.arange(3), elapsed=np.arange(3))
+    np.save(tmp_path / "array.npy", np.arange(3))
+    (tmp_path / "code.npz").write_text("import os")
+    for name in ("odd.npz", "array.npy", "code.npz"):
+        with pytest.raises(BadArgument, match="no saved run"):
+            train(system("linear_icl", "tiny", steps=5), save=tmp_path / name)
 
 
 def test_snapshots_are_where_they_were_asked_for():

@@ -198,6 +198,8 @@ def stages(
     from .lab.curves import read_curve
     from .show import tables
 
+    if count is not None and count < 1:
+        raise BadArgument(f"--count must be at least 1, got {count}")
     moments, values = read_curve(file, time, loss)
     try:
         found = detect_stages(moments, values, noisy=noisy, count=count)
@@ -325,8 +327,8 @@ def _check_request(
     from .lab.export import SUFFIXES as TABLES
     from .show.style import SUFFIXES as PICTURES
 
-    if seed < 0:
-        raise BadArgument(f"--seed must be zero or positive, got {seed}")
+    if not 0 <= seed < 2**31:
+        raise BadArgument(f"--seed must be zero or positive, and below {2**31}, got {seed}")
     if seeds is not None:
         if seeds < 1:
             raise BadArgument(f"--seeds must be at least 1, got {seeds}")
@@ -341,6 +343,9 @@ def _check_request(
     for path, suffixes in ((out, TABLES), (plot, PICTURES)):
         if path is not None and path.suffix not in suffixes:
             raise BadArgument(f"cannot write {path}: the name must end in {' or '.join(suffixes)}")
+    given = [path.absolute() for path in (out, plot, save) if path is not None]
+    if len(set(given)) < len(given):
+        raise BadArgument(f"--out, --plot and --save must be different files, got {given[0]} twice")
     for path in (out, plot, save):
         if path is not None and not path.absolute().parent.is_dir():
             raise BadArgument(f"cannot write {path}: the folder {path.absolute().parent} does not exist")

@@ -108,10 +108,8 @@ def _checked(time: np.ndarray, loss: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def _log_time(time: np.ndarray) -> np.ndarray:
-    """Log-time in which plateaus of growing length look alike; a start at zero is put one early step before."""
-    positive = time[time > 0]
-    shift = 0.0 if time[0] > 0 else positive[0]
-    return np.log(np.maximum(time, 0) + shift) if time[0] >= 0 else np.log(time - time[0] + np.diff(time)[0])
+    """Log-time, in which plateaus of growing length look alike; a start at or before zero is moved one gap above it."""
+    return np.log(time if time[0] > 0 else time - time[0] + (time[1] - time[0]))
 
 
 def _stages_by_speed(time, loss, smallest_drop, count):
@@ -138,6 +136,7 @@ def _stages_by_speed(time, loss, smallest_drop, count):
 
 
 BINS = 600
+FEWEST_NOISY = 40
 SHORTEST_PLATEAU = 0.04
 """Share of the log-time range below which a level between two steps belongs to one drop that is not sharp."""
 
@@ -152,12 +151,14 @@ def _stages_by_change_points(time, loss, smallest_drop, count):
     except ImportError as error:
         raise ImportError("noisy curves need ruptures: pip install 'saddlescope[stages]'") from error
 
-    moments, level, error_of_bin = _binned(time, loss)
+    if len(time) < FEWEST_NOISY:
+        raise ValueError(f"a noisy curve needs at least {FEWEST_NOISY} points to show stages, got {len(time)}")
+    moments, clock, level, error_of_bin = _binned(time, loss)
     search: Any = ruptures.KernelCPD(kernel="linear", min_size=3).fit(level[:, None])
     cuts = search.predict(n_bkps=min(16, len(level) // 4))[:-1]
     whole = level[:5].mean() - level[-5:].mean()
     cuts = _significant(level, error_of_bin, cuts, smallest_drop * max(whole, 0.0))
-    groups = _grouped(cuts, np.log(moments))
+    groups = _grouped(cuts, clock)
     found = []
     edges = [0, *(cut for group in groups for cut in (group[0], group[-1])), len(level)]
     for number, group in enumerate(groups):
@@ -169,8 +170,8 @@ def _stages_by_change_points(time, loss, smallest_drop, count):
         found.append(
             FoundStage(
                 float(moments[inside][half]),
-                float(moments[group[0] - 1]),
-                float(moments[group[-1]]),
+                float(moments[inside][0]),
+                float(moments[inside][-1]),
                 float(high),
                 float(low),
                 float(1 - np.exp(-max(z - LEAST_SIGNIFICANCE, 0.0) / 2)),
@@ -179,8 +180,8 @@ def _stages_by_change_points(time, loss, smallest_drop, count):
     return _best(found, count)
 
 
-def _binned(time: np.ndarray, loss: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean time and loss in bins of log-time that hold at least one point, and the standard error of each.
+def _binned(time: np.ndarray, loss: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Mean time, log-time and loss in bins of log-time that hold at least one point, and the loss's standard error.
 
     Averages, not interpolation: interpolated points share their noise and would look like steps.
     """
@@ -188,8 +189,8 @@ def _binned(time: np.ndarray, loss: np.ndarray) -> tuple[np.ndarray, np.ndarray,
     index = np.minimum((BINS * (clock - clock[0]) / (clock[-1] - clock[0])).astype(int), BINS - 1)
     _, place, counts = np.unique(index, return_inverse=True, return_counts=True)
     noise = np.median(np.abs(np.diff(loss))) / 0.954 + np.finfo(float).tiny  # of a difference of two normals
-    center = np.exp(np.bincount(place, clock) / counts)
-    return center, np.bincount(place, loss) / counts, noise / np.sqrt(counts)
+    means = [np.bincount(place, values) / counts for values in (time, clock, loss)]
+    return means[0], means[1], means[2], noise / np.sqrt(counts)
 
 
 def _mean_error(errors: np.ndarray) -> float:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Call `write` with a neighbouring temporary path of the same suffix, then move it into place."""
-    partial = path.with_name(f".{path.stem}.{os.getpid()}.partial{path.suffix}")
+    partial = path.with_name(f".{os.getpid()}.partial{path.suffix}")
     try:
         write(partial)
         partial.replace(path)

@@ -44,7 +44,7 @@ def system_type_from(address: str) -> type[System]:
         raise BadArgument(f"{address!r} is no address: give PACKAGE:SYSTEM, e.g. mylab.systems:TwoLayer")
     try:
         kind = getattr(importlib.import_module(package), name)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise BadArgument(f"cannot load {address!r}: {error}") from error
     if not (isinstance(kind, type) and issubclass(kind, System)):
         raise BadArgument(f"{address!r} is no saddlescope System but {kind!r}")

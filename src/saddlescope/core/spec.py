@@ -17,6 +17,11 @@ from .errors import BadArgument, unknown
 OPTIMIZERS = ("gd", "momentum", "adam", "adamw")
 SCHEDULES = ("constant", "cosine", "plateau")
 
+LARGEST_INT = 2**31 - 1
+"""Counters of the optimizers are 32 bits wide."""
+
+LARGEST_FLOAT = 1e308
+
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
@@ -76,14 +81,18 @@ class Spec:
         if self.schedule not in SCHEDULES:
             raise unknown("schedule", self.schedule, SCHEDULES)
         require(0 <= self.momentum < 1, "momentum", self.momentum, "in [0, 1)")
-        require(self.weight_decay >= 0, "weight_decay", self.weight_decay, "zero or positive")
+        require(0 <= self.weight_decay < math.inf, "weight_decay", self.weight_decay, "zero or positive, and finite")
         if self.weight_decay:
             require(self.optimizer == "adamw", "weight_decay", self.weight_decay, "0 unless `optimizer` is adamw")
         require(self.batch_size is None or self.batch_size > 0, "batch_size", self.batch_size, "positive")
         if self.fresh_data and self.batch_size is None:
             raise BadArgument("`fresh_data` needs a `batch_size`: how many sequences to draw at each step")
-        require(self.clip_norm is None or self.clip_norm > 0, "clip_norm", self.clip_norm, "positive")
+        require(
+            self.clip_norm is None or 0 < self.clip_norm < math.inf, "clip_norm", self.clip_norm, "positive and finite"
+        )
         require(self.warmup_steps >= 0, "warmup_steps", self.warmup_steps, "zero or positive")
+        if self.schedule == "cosine" and self.steps is not None:
+            require(self.warmup_steps < self.steps, "warmup_steps", self.warmup_steps, f"below `steps` = {self.steps}")
         require(0 < self.plateau_factor < 1, "plateau_factor", self.plateau_factor, "between 0 and 1")
         require(self.plateau_patience >= 0, "plateau_patience", self.plateau_patience, "zero or positive")
         require(self.plateau_every > 0, "plateau_every", self.plateau_every, "positive")
@@ -91,7 +100,12 @@ class Spec:
 
     def remarks(self) -> list[str]:
         """What a user should know of these values though they are legal."""
-        return []
+        if self.optimizer == "gd":
+            return []
+        return [
+            f"with optimizer={self.optimizer} the time of `train` counts steps x learning_rate, as for gd, but weights "
+            "do not follow the flow at that pace"
+        ]
 
     def replace(self, **overrides: Any) -> typing.Self:
         """A copy with some fields changed; an unknown field is an error that suggests the nearest."""
@@ -148,10 +162,15 @@ def _coerce(field: str, value: Any, kind: Any) -> Any:
         return value
     if kind is str and isinstance(value, str):
         return value
-    numeric = hasattr(value, "__float__") and not isinstance(value, (bool, str))
-    if kind is int and numeric and math.isfinite(float(value)) and float(value) == int(value):
-        return int(value)
-    if kind is float and numeric:
-        return float(value)
+    if hasattr(value, "__float__") and not isinstance(value, (bool, str)):
+        try:
+            number = float(value)
+        except OverflowError:
+            raise BadArgument(f"`{field}` is too large: at most {LARGEST_FLOAT:.0e}") from None
+        if kind is float:
+            return number
+        if math.isfinite(number) and number == int(number):
+            require(abs(number) <= LARGEST_INT, field, value, f"at most {LARGEST_INT}")
+            return int(value)
     words = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}[kind]
     raise BadArgument(f"`{field}` must be {words}, got {value!r}")

@@ -45,10 +45,11 @@ def load(path: Path, identity: str, like: Any) -> tuple[Any, dict, set[int]]:
         stored = [jnp.asarray(arrays[f"carry{number}"]) for number in range(len(leaves))]
         steps, elapsed = arrays["steps"], arrays["elapsed"]
         names = [name for name in arrays if name.startswith("row_")]
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        identity_found, crossed = str(about["identity"]), {int(number) for number in about["crossed"]}
+    except (OSError, ValueError, KeyError, EOFError, TypeError, AttributeError, zipfile.BadZipFile) as error:
         raise BadArgument(f"cannot go on from {path}: it is no saved run ({error}); remove it to start anew") from error
-    if about["identity"] != identity:
-        raise BadArgument(f"cannot go on from {path}: it holds {about['identity']}, not {identity}; name another file")
+    if identity_found != identity:
+        raise BadArgument(f"cannot go on from {path}: it holds {identity_found}, not {identity}; name another file")
     for old, new in zip(stored, leaves, strict=True):
         if old.shape != new.shape:
             raise BadArgument(f"cannot go on from {path}: a weight has shape {old.shape}, expected {new.shape}")
@@ -56,4 +57,4 @@ def load(path: Path, identity: str, like: Any) -> tuple[Any, dict, set[int]]:
         int(step): (float(elapsed[number]), {name[4:]: arrays[name][number] for name in names})
         for number, step in enumerate(steps)
     }
-    return jax.tree.unflatten(structure, stored), rows, set(about["crossed"])
+    return jax.tree.unflatten(structure, stored), rows, crossed

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LARGEST = 200
 """Most numbers in a state: the method inverts a matrix of that size per lane and step."""
 
-NO_END = 1e15
+NO_END = 1e30
 
 
 def can_run_together(system: System, size: int) -> bool:

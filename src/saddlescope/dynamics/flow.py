@@ -208,5 +208,5 @@ def horizon_result(
     if prolonged:
         return f"{HORIZON_TOO_SHORT}: saw {seen} of {expected} stages by time {horizon:.6g}, after prolonging"
     enough = system.horizon(prediction, frame)
-    advice = f"horizon={enough:.4g} would suffice" if enough else "no theory says what horizon would suffice"
+    advice = f"horizon={enough:.4g} would suffice" if enough else "`saddlescope predict` says how long it takes"
     return f"{HORIZON_TOO_SHORT}: saw {seen} of {expected} stages by time {horizon:.6g}; {advice}"

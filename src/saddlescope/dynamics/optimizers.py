@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import optax
 from optax.contrib import reduce_on_plateau
 
-from saddlescope.core.errors import BadArgument
 from saddlescope.core.spec import Spec
 
 
@@ -28,8 +27,7 @@ def direction(spec: Spec) -> optax.GradientTransformation:
 def rate_factor(spec: Spec, steps: int | None) -> Callable:
     """Step -> share of the learning rate: warm-up, then constant or cosine."""
     if spec.schedule == "cosine":
-        if steps is None:
-            raise BadArgument("`steps` must be set with schedule=cosine: the rate falls to zero at the last step")
+        assert steps is not None  # the engine refuses a cosine without an end
         return optax.warmup_cosine_decay_schedule(0.0, 1.0, spec.warmup_steps, steps)
     if spec.warmup_steps:
         return optax.linear_schedule(1.0 / (spec.warmup_steps + 1), 1.0, spec.warmup_steps)

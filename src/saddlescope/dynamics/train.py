@@ -15,6 +15,7 @@ import optax
 
 from saddlescope.core.errors import BadArgument
 from saddlescope.core.progress import Tick, silent
+from saddlescope.core.spec import LARGEST_INT
 from saddlescope.core.stage import Prediction
 from saddlescope.core.system import Start, System
 from saddlescope.core.trajectory import build_trajectory
@@ -91,7 +92,16 @@ def _steps(system: System, prediction: Prediction | None, frame: Any) -> tuple[i
     horizon = spec.horizon or (system.horizon(prediction, frame) if prediction else None)
     if horizon is None:
         raise BadArgument(f"`steps` must be set: no theory says how long {system.name} trains with these parameters")
-    return max(1, int(np.ceil(horizon / (system.clock(frame) * spec.learning_rate)))), spec.horizon is None
+    steps = horizon / (system.clock(frame) * spec.learning_rate)
+    if steps > LARGEST_INT:
+        raise BadArgument(
+            f"a horizon of {horizon:.3g} at learning_rate {spec.learning_rate:.3g} takes {steps:.1e} steps: too many"
+        )
+    if spec.schedule == "cosine" and spec.horizon is None:
+        raise BadArgument(
+            "`steps` (or `horizon`) must be set with schedule=cosine: the rate falls to zero at the last step"
+        )
+    return max(1, int(np.ceil(steps))), spec.horizon is None
 
 
 def _snapshot_steps(snapshots: Sequence[int] | str, first: int, last: int) -> np.ndarray:
@@ -118,12 +128,12 @@ class _Run:
         self.marks = level_marks(prediction)
         self.signals: tuple[Signal, ...] = tuple(dict.fromkeys((mark.observable, mark.index) for mark in self.marks))
         plain = spec.optimizer == "gd" and spec.batch_size is None and spec.clip_norm is None
-        self.exact = plain and system.trains_exactly
+        self.plain, self.exact = plain, plain and system.trains_exactly
         if system.starts_reduced and not self.exact:
             raise BadArgument(
                 f"{system.name} cannot form its weights here: only optimizer=gd on the whole problem is possible"
             )
-        self.carry = _initial_carry(system, start, seed, self.exact)
+        self.carry = _initial_carry(system, start, self.exact)
         self.rows: dict[int, tuple[float, dict[str, np.ndarray]]] = {}
         self.largest, self.kept, self.drift = 0.0, None, None
         self.diverged: int | None = None
@@ -254,16 +264,20 @@ class _Run:
     def _result(self, prolonged: bool, time: np.ndarray, observables: dict[str, np.ndarray]) -> str:
         if self.diverged is not None:
             return f"diverged: weights overflowed at step {self.diverged}; {self._stable_rate()}"
+        first, last = observables["loss"][0], observables["loss"][-1]
+        if not last <= 1e6 * abs(first):
+            return f"diverged: the loss grew from {first:.3g} to {last:.3g}; {self._stable_rate()}"
         return horizon_result(self.system, self.frame, time, observables, self.prediction, float(time[-1]), prolonged)
 
     def _stable_rate(self) -> str:
         """What a diverged run should try: GD is stable at a minimum below 2 / (largest curvature)."""
-        system, known = self.system, self.prediction
-        if known is None or not known.plateaus or not system.declares("jacobian"):
-            return f"try learning_rate={system.spec.learning_rate / 4:.3g}"
-        slopes = np.linalg.eigvals(system.jacobian(known.plateaus[-1], self.frame)).real
-        bound = 2 / (-slopes.min() * system.clock(self.frame))
-        return f"at the last plateau GD is stable below learning_rate {bound:.3g}"
+        system, known, rate = self.system, self.prediction, self.system.spec.learning_rate
+        if self.plain and known is not None and known.plateaus and system.declares("jacobian"):
+            slopes = np.linalg.eigvals(system.jacobian(known.plateaus[-1], self.frame)).real
+            bound = 2 / (-slopes.min() * system.clock(self.frame))
+            if rate > bound:
+                return f"at the last plateau GD is stable below learning_rate {bound:.3g}"
+        return f"try a smaller learning_rate, say {rate / 4:.3g}"
 
 
 def _schedule_steps(system: System, steps: int) -> int | None:
@@ -271,7 +285,7 @@ def _schedule_steps(system: System, steps: int) -> int | None:
     return steps if system.spec.schedule == "cosine" else None
 
 
-def _initial_carry(system: System, start: Start, seed: int, exact: bool) -> Carry:
+def _initial_carry(system: System, start: Start, exact: bool) -> Carry:
     spec = system.spec
     point = system.reduce(start.point, start.frame) if exact and not system.starts_reduced else start.point
     point = jax.tree.map(jnp.asarray, point)
@@ -283,7 +297,7 @@ def _initial_carry(system: System, start: Start, seed: int, exact: bool) -> Carr
         optimizer=() if exact else optimizers.direction(spec).init(point),
         plateau=optimizers.plateau(spec).init(point) if spec.schedule == "plateau" else (),
         order=order,
-        key=jax.random.PRNGKey(seed),
+        key=jax.random.PRNGKey(spec.data_seed),  # batches and masks are data: the seed moves the initial weights only
         step=jnp.zeros((), jnp.int64),
         elapsed=jnp.zeros(()),
     )

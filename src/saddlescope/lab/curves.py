@@ -13,7 +13,7 @@ from saddlescope.core.errors import BadArgument, unknown
 def read_curve(path: Path, time: str | None = None, loss: str | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Time and loss from a .csv with a header, or from a trajectory (.nc)."""
     if not path.is_file():
-        raise BadArgument(f"there is no file {path}")
+        raise BadArgument(f"{path} is a folder, not a file" if path.is_dir() else f"there is no file {path}")
     if path.suffix == ".nc":
         return _from_netcdf(path, time or "time", loss or "loss")
     if path.suffix != ".csv":
@@ -26,7 +26,7 @@ def read_curve(path: Path, time: str | None = None, loss: str | None = None) -> 
     if len(rows) < 2 or len(rows[0]) < 2:
         raise BadArgument(f"cannot read {path}: it needs a header and two columns, time and loss")
     header = [name.strip() for name in rows[0]]
-    time = time or header[0]
+    time = time or next((name for name in ("time", "step") if name in header), header[0])
     loss = loss or ("loss" if "loss" in header else header[1])
     for name in (time, loss):
         if name not in header:
@@ -39,6 +39,10 @@ def read_curve(path: Path, time: str | None = None, loss: str | None = None) -> 
         except (ValueError, IndexError) as error:
             raise BadArgument(f"{path}, line {line}: expected numbers in {time!r} and {loss!r}, got {row}") from error
     table = np.array(values)
+    if np.any(np.diff(table[:, 0]) <= 0):
+        raise BadArgument(
+            f"{path}: column {time!r} must increase strictly; name another with --time, or keep one run per file"
+        )
     return table[:, 0], table[:, 1]
 
 
@@ -48,7 +52,7 @@ def _from_netcdf(path: Path, time: str, loss: str) -> tuple[np.ndarray, np.ndarr
     try:
         data = xarray.load_dataset(path, engine="scipy")
     except (OSError, ValueError, TypeError, IndexError, AssertionError) as error:
-        raise BadArgument(f"cannot read {path}: it is no trajectory ({error})") from error
+        raise BadArgument(f"cannot read {path}: it is no trajectory written by --out") from error
     for name in (time, loss):
         if name not in data.variables:
             raise unknown("variable", name, [str(known) for known in data.variables])

@@ -88,7 +88,7 @@ def integrate_lanes(
                 lanes.crossed[lane] = max(lanes.crossed[lane], moment)
             lanes.advance(good, new, step, signals, step * step_factor(size_of_error, lanes.rejected))
             ended = good & (stop(lanes.time, signals, lanes.crossed) | (lanes.time >= end))
-            lost = (lanes.step < 1e-14 * np.maximum(lanes.time, 1.0)) | (lanes.taken >= max_steps)
+            lost = (lanes.step < np.spacing(lanes.time)) | (lanes.taken >= max_steps)
             for lane in np.flatnonzero(good & ((lanes.taken % keep_every == 0) | ended | lost)):
                 paths[lanes.number[lane]].point(lanes.time[lane], lanes.state[lane])
             for lane in np.flatnonzero(ended | lost):

@@ -34,8 +34,8 @@ def draw_losses(
         )
     if prediction is not None:
         _draw_prediction(axes, prediction, drops)
-    axes.set_xscale("log")
-    if curves:
+    if curves and curves[0][1][-1] > 1e-30:  # matplotlib's log ticks do not end below
+        axes.set_xscale("log")
         first = min(float(time[1]) for _, time, _ in curves)
         last = max(float(time[-1]) for _, time, _ in curves)
         moments = [stage.time for stage in prediction.stages if stage.time] if prediction else []

@@ -100,7 +100,7 @@ def drift_until(weights: Weights, pull: np.ndarray, size: float, longest: float)
         longest,
         method="dop853",
         rtol=1e-10,
-        atol=1e-13 * size,
+        atol=1e-11 * np.abs(drift.value).max(),
         watch=reached,
         stop=lambda _, sv: reached(sv)[0] >= 0,
     )
@@ -193,7 +193,7 @@ def _drift_sample(weights, moments, size, longest):
         longest,
         method="dop853",
         rtol=1e-9,
-        atol=1e-12 * size,
+        atol=1e-10 * np.abs(weights.value).max(),
         watch=reached,
         stop=lambda _, flat: reached(flat)[0] >= 0,
     )

@@ -50,7 +50,7 @@ class LinearICLSpec(Spec):
     def inverse_length(self) -> float:
         """E(1/N): 1/N for a fixed length, the harmonic number over N for lengths 1..N (section B.3)."""
         n = self.context_length
-        return 1 / n if self.objective == "last_token" else math.fsum(1 / k for k in range(1, n + 1)) / n
+        return 1 / n if self.objective == "last_token" else _harmonic(n) / n
 
     def check(self) -> None:
         super().check()
@@ -58,6 +58,7 @@ class LinearICLSpec(Spec):
         require(len(lam) > 0, "eigenvalues", list(lam), "a list with at least one number")
         for value in lam:
             require(0 < value < math.inf, "eigenvalues", list(lam), "positive and finite", "they are variances")
+            require(1e-9 <= value <= 1e9, "eigenvalues", list(lam), "between 1e-9 and 1e9", "rescale the problem")
         if list(lam) != sorted(lam, reverse=True):
             ordered = sorted(lam, reverse=True)
             require(
@@ -83,6 +84,21 @@ class LinearICLSpec(Spec):
             "zero is a fixed point, nothing would be learned",
         )
         require(
+            1e-12 <= self.init_scale <= 1e3,
+            "init_scale",
+            self.init_scale,
+            "between 1e-12 and 1e3",
+            "a drop of some units of time at 1/init_scale could not be resolved in double precision",
+        )
+        size = self.heads * self.rank * self.dim
+        require(
+            size <= 10**7,
+            "heads",
+            self.heads,
+            f"such that heads x rank x {self.dim} is at most 1e7",
+            f"it is {size:.0e}",
+        )
+        require(
             self.sequences is None or self.sequences >= 1,
             "sequences",
             self.sequences,
@@ -100,7 +116,7 @@ class LinearICLSpec(Spec):
             )
 
     def remarks(self) -> list[str]:
-        words = []
+        words = super().remarks()
         for index, (left, right) in enumerate(itertools.pairwise(self.eigenvalues), start=1):
             if left == right:
                 words.append(
@@ -113,3 +129,10 @@ class LinearICLSpec(Spec):
                 f"only so many stages exist"
             )
         return words
+
+
+def _harmonic(n: int) -> float:
+    """1 + 1/2 + ... + 1/n; from 1000 terms on by its asymptotic series, whose next term is below rounding."""
+    if n <= 1000:
+        return math.fsum(1 / k for k in range(1, n + 1))
+    return math.log(n) + 0.5772156649015329 + 1 / (2 * n) - 1 / (12 * n**2)
