@@ -128,19 +128,19 @@ def test_drift_is_the_exact_early_solution():
     weights.key[0] = -weights.query[0]  # pulls v down: a head that starts above zero has to turn
     weights.value[0] = 1e-4
     pull = np.diag(LAM**2)
-    taken, moved, _, reached = escape.drift_until(weights, pull, 0.05, 1e9)
-    assert reached and moved.value[0] < 0
+    leg = escape.drift_until(weights, pull, 0.05, 1e9)
+    assert leg.arrived and leg.weights.value[0] < 0
     layout = layout_of(weights)
     by_hand = solve_ivp(
         lambda _, flat: ravel(reduction.pull_back(pull[None], layout.unravel(flat))),
-        (0, taken),
+        (0, leg.duration),
         ravel(weights),
         method="DOP853",
         rtol=1e-12,
         atol=1e-16,
     )
     # 1e-6 of the largest: blow-up amplifies the drift's own tolerance of 1e-10 by the factor 50 it grew.
-    assert np.abs(by_hand.y[:, -1] - ravel(moved)).max() < 1e-6 * 0.05
+    assert np.abs(by_hand.y[:, -1] - ravel(leg.weights)).max() < 1e-6 * 0.05
 
 
 def test_time_of_a_drift_is_the_integral_of_one_over_speed():

@@ -9,10 +9,10 @@ problem starts anew with fewer heads and fewer directions. The cost does not dep
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
 
 from saddlescope.core.source import source
 from saddlescope.core.tree import layout_of, ravel
@@ -34,7 +34,7 @@ ALIGNED = 3e-3
 tie, the loss feels no tilt."""
 
 SETTLED_SAMPLE = 1e-3
-"""The same for finite P, whose plateaus are never quite reached (see `plateau_weights`)."""
+"""The same for finite P, whose plateaus are never quite reached (see plateaus.py)."""
 
 
 class Drift(NamedTuple):
@@ -67,6 +67,18 @@ class Drift(NamedTuple):
         return self.value**2 + 0.25 * gained
 
 
+class Leg(NamedTuple):
+    """A stretch of the way: its duration, the weights at its end, the drops passed on it (from its beginning), the
+    evaluations it took, and whether it ended where it should.
+    """
+
+    duration: float
+    weights: Weights
+    drops: list[float]
+    evaluations: int
+    arrived: bool
+
+
 class Escape(NamedTuple):
     """times of the drops, None from the first that was not reached; evaluations of a velocity that they took."""
 
@@ -74,83 +86,147 @@ class Escape(NamedTuple):
     evaluations: int
 
 
+@dataclass(frozen=True)
+class Way:
+    """What does not change from stage to stage.
+
+    levels (K+1,): plateau losses, the initial one first.  plateaus: weights on each of them.  rank: R.
+    """
+
+    frame: Frame
+    levels: np.ndarray
+    plateaus: Sequence[Weights]
+    rank: int
+
+    @property
+    def stages(self) -> int:
+        return len(self.levels) - 1
+
+    @property
+    def population(self) -> bool:
+        return isinstance(self.frame.moments, PopulationMoments)
+
+    @property
+    def gain(self) -> float:
+        """The smallest coefficient of a learned direction."""
+        return float(prediction.learned_gain(self.frame.eigenvalues, self.frame.second_moments)[0])
+
+    @property
+    def small(self) -> float:
+        """|v| below which a head is on a plateau."""
+        return HAND_OVER * float(np.cbrt(self.gain))
+
+    @property
+    def longest(self) -> float:
+        """A time after which a head of order one that has not grown never will."""
+        return 1e4 / float(self.frame.eigenvalues[self.stages - 1]) ** 2
+
+
+def escape_times(weights: Weights, way: Way) -> Escape:
+    """Times at which the loss crosses the midpoints between successive levels, from `weights` alone."""
+    times: list[float | None] = []
+    time, evaluations = 0.0, 0
+    moments, learned = way.frame.moments, 0.0
+    longest = way.longest / _size(weights).max()
+    while len(times) < way.stages and len(weights.value):
+        if _size(weights).max() < way.small:
+            drift = _drift_population if way.population else _drift_sample
+            leg = drift(weights, moments, way.small, longest)
+            time, weights, evaluations = time + leg.duration, leg.weights, evaluations + leg.evaluations
+            if not leg.arrived:
+                break
+        leg = _drop(weights, moments, way, len(times))
+        times += [time + moment for moment in leg.drops]
+        time, weights, evaluations = time + leg.duration, leg.weights, evaluations + leg.evaluations
+        if not leg.arrived:
+            break
+        grown = _size(weights) >= way.small
+        learned = learned + attention_map(Weights(*(part[grown] for part in weights)))
+        moments = _remaining(way, learned, len(times))
+        weights = Weights(*(part[~grown] for part in weights))
+    return Escape(tuple(times) + (None,) * (way.stages - len(times)), evaluations)
+
+
+def _size(weights: Weights) -> np.ndarray:
+    """|v| of each head; by Eq. (50) its keys and queries are of the same size once they have grown."""
+    return np.abs(weights.value[:, -1])
+
+
 @source("zhang2025", "Eq. (31)", "Eq. (32)", "Eq. (39)")
-def drift_until(weights: Weights, pull: np.ndarray, size: float, longest: float) -> tuple[float, Weights, int, bool]:
-    """Move small heads along a plateau until the first |v| reaches `size`.
+def drift_until(weights: Weights, pull: np.ndarray, size: float, longest: float) -> Leg:
+    """Move small heads along a plateau until the first |v| reaches `size`, or until `longest`.
 
     weights: population shape (value (H, 1), key (H, R, D)).  pull: residual matrix E (D, D) of the plateau.
-    Returns the time taken, the weights then, the evaluations, and whether `size` was reached before `longest`.
     """
     left, rate, right = np.linalg.svd(pull)
     k, q = weights.key @ left, weights.query @ right.T
     drift = Drift(weights.value[:, 0], k + q, k - q, rate)
     H = len(drift.value)
 
-    def motion(_: float, sv: np.ndarray) -> np.ndarray:
+    def motion(sv: np.ndarray) -> np.ndarray:
         return np.concatenate([sv[H:], drift.force(sv[:H])])
 
-    def reached(sv: np.ndarray) -> np.ndarray:
-        return np.array([np.abs(sv[H:]).max() - size])
+    def back(sv: np.ndarray) -> Weights:
+        plus, minus = drift.pairs(sv[:H])
+        return Weights(sv[H:, None], (plus + minus) / 2 @ left.T, (plus - minus) / 2 @ right)
 
     start = np.concatenate([np.zeros(H), drift.value])
+    return _until(size, motion, start, lambda sv: np.abs(sv[H:]).max(), back, longest)
+
+
+def _drift_population(weights: Weights, moments: Any, size: float, longest: float) -> Leg:
+    dim = weights.query.shape[-1]
+    return drift_until(weights, residual(np.zeros((1, dim, dim)), moments)[0], size, longest)
+
+
+def _drift_sample(weights: Weights, moments: Any, size: float, longest: float) -> Leg:
+    """The same plateau with the blocks that leave zero on a sample: small heads under a constant pull."""
+    layout = layout_of(weights)
+    pull = residual(np.zeros((weights.value.shape[1], weights.key.shape[2], weights.query.shape[2])), moments)
+
+    def motion(flat: np.ndarray) -> np.ndarray:
+        return ravel(pull_back(pull, layout.unravel(flat)))
+
+    def largest(flat: np.ndarray) -> float:
+        return _size(layout.unravel(flat)).max()
+
+    return _until(size, motion, ravel(weights), largest, layout.unravel, longest)
+
+
+def _until(
+    size: float,
+    motion: Callable[[np.ndarray], np.ndarray],
+    start: np.ndarray,
+    largest: Callable[[np.ndarray], float],
+    back: Callable[[np.ndarray], Weights],
+    longest: float,
+) -> Leg:
+    """Follow a plateau's motion until the largest value reaches `size`."""
     path = integrate(
-        motion,
+        lambda _, state: motion(state),
         start,
         0.0,
         longest,
         method="dop853",
         rtol=1e-10,
-        atol=1e-11 * np.abs(drift.value).max(),
-        watch=reached,
-        stop=lambda _, sv: reached(sv)[0] >= 0,
+        atol=1e-11 * largest(start),
+        watch=lambda state: np.array([largest(state) - size]),
+        stop=lambda _, state: largest(state) >= size,
     )
-    hit = path.outcome == STOPPED
     at = path.time.searchsorted(path.crossings[0][0]) if path.crossings else -1
-    s, v = path.state[at, :H], path.state[at, H:]
-    plus, minus = drift.pairs(s)
-    moved = Weights(v[:, None], (plus + minus) / 2 @ left.T, (plus - minus) / 2 @ right)
-    return float(path.time[at]), moved, path.evaluations, hit
-
-
-def escape_times(weights: Weights, frame: Frame, levels: np.ndarray, plateaus: Sequence[Weights], rank: int) -> Escape:
-    """Times at which the loss crosses the midpoints between successive `levels`, from `weights` alone.
-
-    levels (K+1,): plateau losses, the initial one first.  plateaus: weights on each of them.
-    """
-    stages = len(levels) - 1
-    small = HAND_OVER * np.cbrt(prediction.learned_gain(frame.eigenvalues, frame.second_moments)[0])
-    longest = _longest(frame, stages) / np.abs(weights.value).max()
-    times: list[float | None] = []
-    time, evaluations = 0.0, 0
-    moments, learned = frame.moments, 0.0
-    while len(times) < stages and len(weights.value):
-        if _size(weights).max() < small:
-            drift = _drift_population if isinstance(moments, PopulationMoments) else _drift_sample
-            taken, weights, cost, reached = drift(weights, moments, small, longest)
-            time, evaluations = time + taken, evaluations + cost
-            if not reached:
-                break
-        crossed, weights, time, cost = _drop(weights, moments, frame, levels, len(times), small, rank, time)
-        evaluations += cost
-        if not crossed:
-            break
-        times += crossed
-        grown = _size(weights) >= small
-        learned = learned + attention_map(Weights(*(part[grown] for part in weights)))
-        moments = _remaining(frame, learned, plateaus[len(times)], len(times))
-        weights = Weights(*(part[~grown] for part in weights))
-    return Escape(tuple(times) + (None,) * (stages - len(times)), evaluations)
+    return Leg(float(path.time[at]), back(path.state[at]), [], path.evaluations, path.outcome == STOPPED)
 
 
 @source("zhang2025", "Eq. (26)", "Eq. (27)")
-def _remaining(frame: Frame, T: np.ndarray, plateau: Weights, count: int):
+def _remaining(way: Way, T: Any, count: int) -> PopulationMoments | SampleMoments:
     """The problem that the small heads face once the grown ones fit `count` directions; T is the map of those.
 
     Grown heads answer whatever else pulls on their directions, so nothing is left to be learned there: Eq. (26). With
     distinct eigenvalues these are the first eigenvectors; among equal ones, whatever the initial weights chose.
     """
-    if not isinstance(frame.moments, PopulationMoments):
-        return shift(frame.moments, attention_map(plateau))
+    frame = way.frame
+    if not way.population:
+        return shift(frame.moments, attention_map(way.plateaus[count]))
     lam = frame.eigenvalues
     off = np.eye(len(lam))
     for value in np.unique(lam[:count]):
@@ -162,53 +238,12 @@ def _remaining(frame: Frame, T: np.ndarray, plateau: Weights, count: int):
     return frame.moments._replace(constant=np.array(level), linear=off @ frame.moments.linear @ off)
 
 
-def _longest(frame: Frame, stages: int) -> float:
-    """A time after which a head of order one that has not grown never will."""
-    return 1e4 / frame.eigenvalues[stages - 1] ** 2
-
-
-def _size(weights: Weights) -> np.ndarray:
-    """|v| of each head; by Eq. (50) its keys and queries are of the same size once they have grown."""
-    return np.abs(weights.value[:, -1])
-
-
-def _drift_population(weights, moments, size, longest):
-    dim = weights.query.shape[-1]
-    return drift_until(weights, residual(np.zeros((1, dim, dim)), moments)[0], size, longest)
-
-
-def _drift_sample(weights, moments, size, longest):
-    """The same plateau with the blocks that leave zero on a sample: small heads under a constant pull."""
-    layout = layout_of(weights)
-    shape = weights.value.shape[1], weights.key.shape[2], weights.query.shape[2]
-    pull = residual(np.zeros(shape), moments)
-
-    def reached(flat: np.ndarray) -> np.ndarray:
-        return np.array([_size(layout.unravel(flat)).max() - size])
-
-    path = integrate(
-        lambda _, flat: ravel(pull_back(pull, layout.unravel(flat))),
-        ravel(weights),
-        0.0,
-        longest,
-        method="dop853",
-        rtol=1e-9,
-        atol=1e-10 * np.abs(weights.value).max(),
-        watch=reached,
-        stop=lambda _, flat: reached(flat)[0] >= 0,
-    )
-    return float(path.time[-1]), layout.unravel(path.state[-1]), path.evaluations, path.outcome == STOPPED
-
-
-def _drop(weights, moments, frame, levels, done, small, rank, time):
-    """Integrate the heads that are left until what has grown has nothing left to take."""
-    layout = layout_of(weights)
-    stages = len(levels) - 1
+def _drop(weights: Weights, moments: Any, way: Way, done: int) -> Leg:
+    """Integrate the heads that are left, `done` drops being over, until what has grown has nothing left to take."""
+    layout, levels = layout_of(weights), way.levels
     midpoints = ((levels[:-1] + levels[1:]) / 2)[done:]
-    population = isinstance(moments, PopulationMoments)
-    near = SETTLED if population else SETTLED_SAMPLE
-    apart = frame.eigenvalues[:, None] != frame.eigenvalues
-    tilt = ALIGNED * prediction.learned_gain(frame.eigenvalues, frame.second_moments)[0]
+    near = SETTLED if way.population else SETTLED_SAMPLE
+    apart = way.frame.eigenvalues[:, None] != way.frame.eigenvalues
 
     def flow(_: float, flat: np.ndarray) -> np.ndarray:
         return ravel(velocity(layout.unravel(flat), moments))
@@ -229,66 +264,19 @@ def _drop(weights, moments, frame, levels, done, small, rank, time):
         count = done + gained
         if not gained or now - levels[count] > near * (levels[count - 1] - levels[count]):
             return False
-        if population and np.abs(attention_map(layout.unravel(flat))[0] * apart).max() > tilt:
+        heads = layout.unravel(flat)
+        if way.population and np.abs(attention_map(heads)[0] * apart).max() > ALIGNED * way.gain:
             return False
         # A grown head with a free pair takes its next direction at once: no plateau to cross.
-        return count == stages or gained == rank * int((_size(layout.unravel(flat)) >= small).sum())
+        return count == way.stages or gained == way.rank * int((_size(heads) >= way.small).sum())
 
-    span = ravel(weights), time, time + _longest(frame, stages)
+    # From zero: at the time of a late plateau, steps of a drop would drown in rounding.
+    span = ravel(weights), 0.0, way.longest
     settings: dict[str, Any] = {"watch": lambda flat: loss(flat) - midpoints, "stop": settled}
     if layout.size <= DENSE:
         path = integrate(flow, *span, rtol=1e-9, atol=1e-12, jacobian=bend, **settings)
     else:
         path = integrate_free(flow, product, *span, rtol=1e-8, atol=1e-11, **settings)
-    crossed = [when for when, _ in path.crossings]
-    return crossed, layout.unravel(path.state[-1]), float(path.time[-1]), path.evaluations
-
-
-def plateau_weights(frame: Frame, stages: int, heads: int, rank: int) -> list[Weights]:
-    """A point on every plateau 0..K. Population: M_m of Eq. (6). Finite P: where M_m relaxes to on the sample.
-
-    On the sample, plateau m is the best that the first m key-query pairs can do, to a tolerance: each is found from
-    the one before by adding the population's next pair. The tolerance matters. M_m fixes only the sum over heads,
-    which m heads can share in a continuum of ways; the sample lifts this freedom by O(P^-1/2), so that neither a
-    minimiser nor the flow itself ever quite arrives.
-    """
-    points = [
-        prediction.fixed_point(frame.eigenvalues, frame.second_moments, range(count), heads, rank)
-        for count in range(stages + 1)
-    ]
-    if isinstance(frame.moments, PopulationMoments):
-        return points
-    dim = len(frame.eigenvalues)
-    gain = prediction.learned_gain(frame.eigenvalues, frame.second_moments)
-    found = [Weights(np.zeros((heads, dim + 1)), np.zeros((heads, rank, dim + 1)), np.zeros((heads, rank, dim)))]
-    for direction in range(stages):
-        head, pair = divmod(direction, rank)
-        value, key, query = (part.copy() for part in found[-1])
-        if pair == 0:
-            value[head, -1] = points[direction + 1].value[head, 0]
-        key[head, pair, direction] = query[head, pair, direction] = np.sqrt(gain[direction] / value[head, -1])
-        found.append(_lowest(Weights(value, key, query), frame.moments, direction + 1))
-    return found
-
-
-def _lowest(weights: Weights, moments: SampleMoments, count: int) -> Weights:
-    """The nearest minimum over the first `count` pairs: with idle pairs free it would run on to the next plateau."""
-    heads, rank, _ = weights.key.shape
-    used = np.arange(heads * rank).reshape(heads, rank) < count
-    masks = used[:, :1], used[..., None], used[..., None]
-    free = np.concatenate([np.broadcast_to(m, part.shape).ravel() for m, part in zip(masks, weights, strict=True)])
-    layout, flat = layout_of(weights), ravel(weights)
-
-    def weights_of(x: np.ndarray) -> Weights:
-        moved = flat.copy()
-        moved[free] = x
-        return layout.unravel(moved)
-
-    def loss(x: np.ndarray) -> float:
-        return float(loss_of_map(attention_map(weights_of(x)), moments))
-
-    def slope(x: np.ndarray) -> np.ndarray:
-        return -2 * ravel(velocity(weights_of(x), moments))[free]
-
-    options = {"maxiter": 2000, "maxfun": 4000, "ftol": 1e-14, "gtol": 1e-9}
-    return weights_of(minimize(loss, flat[free], jac=slope, method="L-BFGS-B", options=options).x)
+    drops = [when for when, _ in path.crossings]
+    end = layout.unravel(path.state[-1])
+    return Leg(float(path.time[-1]), end, drops, path.evaluations, bool(drops) and path.outcome == STOPPED)

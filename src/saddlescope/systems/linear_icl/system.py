@@ -157,7 +157,7 @@ class LinearICL(_Attention):
     # ---- predict
 
     def landmarks(self, frame: Frame) -> Prediction:
-        from .escape import plateau_weights
+        from .plateaus import plateau_weights
 
         spec = self.spec
         plateaus = plateau_weights(frame, spec.stage_count, spec.heads, spec.rank)
@@ -176,10 +176,10 @@ class LinearICL(_Attention):
         )
 
     def predict(self, start: Start) -> Prediction:
-        from .escape import escape_times
+        from .escape import Way, escape_times
 
         known = self.landmarks(start.frame)
-        escape = escape_times(start.point, start.frame, np.array(known.levels), known.plateaus, self.spec.rank)
+        escape = escape_times(start.point, Way(start.frame, np.array(known.levels), known.plateaus, self.spec.rank))
         stages = [replace(stage, time=time) for stage, time in zip(known.stages, escape.times, strict=True)]
         solver = f"stage algorithm, {escape.evaluations} evaluations"
         # On a sample the plateaus are not isolated critical points, so they are not handed out as such.
@@ -189,7 +189,7 @@ class LinearICL(_Attention):
     def arrival(self, prediction: Prediction) -> Mark | None:
         if self.spec.sequences is None:
             return super().arrival(prediction)
-        # A sample's plateaus are only approached (see escape.plateau_weights): near enough is 1% of the last drop.
+        # A sample's plateaus are only approached (see plateaus.py): near enough is 1% of the last drop.
         before, last = prediction.levels[-2:]
         return Mark("loss", last + 0.01 * (before - last))
 
