@@ -11,21 +11,25 @@ import numpy as np
 from saddlescope.core.stage import Mark, Stage
 
 
-def log_speed(time: np.ndarray, loss: np.ndarray) -> np.ndarray:
-    """|d log L / d log t| between neighbouring grid points (len(time) − 1,); the first interval from t=0 is inf."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        speed = np.abs(np.diff(np.log(loss)) / np.diff(np.log(time)))
-    return np.where(np.isfinite(speed), speed, np.inf)
-
-
 def slowest(time: np.ndarray, loss: np.ndarray, start: float, end: float) -> float | None:
-    """Loss where the curve is flattest between two moments: the level of the plateau between them."""
-    middle = (time[1:] + time[:-1]) / 2
-    speed = np.where((time[:-1] >= start) & (time[1:] <= end), log_speed(time, loss), np.inf)
-    if not np.isfinite(speed).any():
-        return None if not len(middle) else float(np.interp((start + end) / 2, time, loss))
-    flattest = int(np.argmin(speed))
-    return float((loss[flattest] + loss[flattest + 1]) / 2)
+    """Loss where the curve is flattest between two moments: the level of the plateau between them.
+
+    Between the flattest interval and its neighbours the log-speed is taken as a parabola and log L as a cubic, so that
+    a brief plateau's level does not depend on where the grid happens to lie.
+    """
+    inside = np.flatnonzero((time >= start) & (time <= end) & (time > 0) & (loss > 0))
+    if len(inside) < 4:
+        return float(np.interp((start + end) / 2, time, loss)) if len(time) else None
+    x, y = np.log(time[inside]), np.log(loss[inside])
+    speed, middle = np.abs(np.diff(y) / np.diff(x)), (x[1:] + x[:-1]) / 2
+    flattest = int(np.clip(np.argmin(speed), 1, len(speed) - 2))
+    near = slice(flattest - 1, flattest + 3)  # the four grid points around it
+    curve = np.polynomial.Polynomial.fit(x[near], y[near], 3)
+    (m0, m1, m2), (s0, s1, s2) = middle[flattest - 1 : flattest + 2], speed[flattest - 1 : flattest + 2]
+    left, right = (s1 - s0) / (m1 - m0), (s2 - s1) / (m2 - m1)
+    lowest = m1 if right <= left else (m0 + m1) / 2 - left * (m2 - m0) / (2 * (right - left))  # vertex of the parabola
+    level = curve(float(np.clip(lowest, x[near][0], x[near][-1])))
+    return float(np.exp(np.clip(level, y[near].min(), y[near].max())))
 
 
 def stages_at_marks(
