@@ -20,16 +20,16 @@ def slowest(time: np.ndarray, loss: np.ndarray, start: float, end: float) -> flo
     inside = np.flatnonzero((time >= start) & (time <= end) & (time > 0) & (loss > 0))
     if len(inside) < 4:
         return float(np.interp((start + end) / 2, time, loss)) if len(time) else None
-    x, y = np.log(time[inside]), np.log(loss[inside])
-    speed, middle = np.abs(np.diff(y) / np.diff(x)), (x[1:] + x[:-1]) / 2
+    gaps, y = _log_gaps(time[inside]), np.log(loss[inside])
+    speed = np.abs(np.diff(y)) / gaps
     flattest = int(np.clip(np.argmin(speed), 1, len(speed) - 2))
-    near = slice(flattest - 1, flattest + 3)  # the four grid points around it
-    curve = np.polynomial.Polynomial.fit(x[near], y[near], 3)
-    (m0, m1, m2), (s0, s1, s2) = middle[flattest - 1 : flattest + 2], speed[flattest - 1 : flattest + 2]
+    x = np.r_[0.0, np.cumsum(gaps[flattest - 1 : flattest + 2])]  # the four grid points around it
+    y = y[flattest - 1 : flattest + 3]
+    (m0, m1, m2), (s0, s1, s2) = (x[1:] + x[:-1]) / 2, speed[flattest - 1 : flattest + 2]
     left, right = (s1 - s0) / (m1 - m0), (s2 - s1) / (m2 - m1)
     lowest = m1 if right <= left else (m0 + m1) / 2 - left * (m2 - m0) / (2 * (right - left))  # vertex of the parabola
-    level = curve(float(np.clip(lowest, x[near][0], x[near][-1])))
-    return float(np.exp(np.clip(level, y[near].min(), y[near].max())))
+    level = np.polynomial.Polynomial.fit(x, y, 3)(float(np.clip(lowest, 0.0, x[-1])))
+    return float(np.exp(np.clip(level, y.min(), y.max())))
 
 
 def stages_at_marks(
@@ -111,9 +111,14 @@ def _checked(time: np.ndarray, loss: np.ndarray) -> tuple[np.ndarray, np.ndarray
     return time, loss
 
 
-def _log_time(time: np.ndarray) -> np.ndarray:
-    """Log-time, in which plateaus of growing length look alike; a start at or before zero is moved one gap above it."""
-    return np.log(time if time[0] > 0 else time - time[0] + (time[1] - time[0]))
+def _log_gaps(time: np.ndarray) -> np.ndarray:
+    """Steps in log-time, in which plateaus of growing length look alike.
+
+    Not as differences of logarithms, in which the steps of a drop at a time of 1e15 would be lost. A start at or before
+    zero is moved one step above it.
+    """
+    shifted = time if time[0] > 0 else time - time[0] + (time[1] - time[0])
+    return np.log1p(np.diff(shifted) / shifted[:-1])
 
 
 def _stages_by_speed(time, loss, smallest_drop, count):
@@ -121,8 +126,7 @@ def _stages_by_speed(time, loss, smallest_drop, count):
     from scipy.signal import find_peaks
 
     # Drops of a small start last 1e-3 of their time: the curve's own grid is kept, no resampling could hold it.
-    clock = _log_time(time)
-    speed = np.maximum(-np.diff(loss) / np.diff(clock), 0.0)
+    speed = np.maximum(-np.diff(loss) / _log_gaps(time), 0.0)
     whole = max(loss[0] - loss.min(), np.finfo(float).tiny)
     floor = 1e-12 * speed.max(initial=0.0) + np.finfo(float).tiny
     height = np.log(speed + floor)
@@ -189,7 +193,7 @@ def _binned(time: np.ndarray, loss: np.ndarray) -> tuple[np.ndarray, np.ndarray,
 
     Averages, not interpolation: interpolated points share their noise and would look like steps.
     """
-    clock = _log_time(time)
+    clock = np.r_[0.0, np.cumsum(_log_gaps(time))]
     index = np.minimum((BINS * (clock - clock[0]) / (clock[-1] - clock[0])).astype(int), BINS - 1)
     _, place, counts = np.unique(index, return_inverse=True, return_counts=True)
     noise = np.median(np.abs(np.diff(loss))) / 0.954 + np.finfo(float).tiny  # of a difference of two normals
