@@ -186,7 +186,7 @@ def stages(
     file
         the curve.
     time
-        name of the time column; by default the first.
+        name of the time column; by default "time" or "step", else the first.
     loss
         name of the loss column; by default "loss", else the second.
     count

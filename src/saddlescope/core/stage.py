@@ -28,7 +28,10 @@ class Mark(NamedTuple):
 
     def passed(self, observables: Mapping[str, Any]) -> Any:
         """Whether the level is passed."""
-        value = self.read(observables)
+        return self.beyond(self.read(observables))
+
+    def beyond(self, value: Any) -> Any:
+        """Whether a number lies on the far side of the level."""
         return value <= self.level if self.event == "falls" else value >= self.level
 
     def passage(self, time: np.ndarray, observables: Mapping[str, Any]) -> float | None:
@@ -40,8 +43,8 @@ class Mark(NamedTuple):
         if self.event == "peak":
             highest = int(np.argmax(series))
             return float(time[highest]) if 0 < highest < len(series) - 1 else None
-        excess = self.level - series if self.event == "falls" else series - self.level
-        beyond = excess >= 0
+        excess = series - self.level
+        beyond = self.beyond(series)
         if self.event == "stays above":
             short = np.flatnonzero(~beyond)
             before = int(short[-1]) if short.size else -1

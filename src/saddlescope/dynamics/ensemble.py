@@ -51,7 +51,6 @@ def flow_together(
     arrival = system.arrival(landmarks)
     states = np.stack([Field.of(system, start).origin for start in starts])
     horizon = system.spec.horizon
-    size = np.sqrt(np.mean(states**2))
 
     def velocity(flat: np.ndarray) -> np.ndarray:
         parts = system.velocity(field.layout.unravel(flat), field.frame)
@@ -69,7 +68,7 @@ def flow_together(
         states,
         end=horizon or NO_END,
         rtol=chosen.rtol,
-        atol=min(chosen.atol, chosen.rtol * size),
+        atol=chosen.atol_for(states),
         watch=field.signals(watched),
         stop=done,
         keep_every=1 + states.shape[1] // 60,  # large states are thinned for memory's sake

@@ -95,9 +95,7 @@ def _integrate(
         tick(min(1.0, float(field.outer(inner)) / end), f"time {field.outer(inner):.4g} of {end:.4g}")
         return False
 
-    size = np.sqrt(np.mean(field.origin**2))
-    atol = min(solver.atol, solver.rtol * size) if size > 0 else solver.atol
-    settings = {"rtol": solver.rtol, "atol": atol, "max_steps": solver.max_steps}
+    settings = {"rtol": solver.rtol, "atol": solver.atol_for(field.origin), "max_steps": solver.max_steps}
     watch = field.signals(marks) if marks else None
     span = float(field.inner(begin)), float(field.inner(end))
     if solver.method == FREE_METHOD:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from saddlescope.core.errors import unknown
 from saddlescope.numerics.free import DENSE
 from saddlescope.numerics.integrate import METHODS as SCIPY_METHODS
@@ -42,6 +44,11 @@ class Solver:
         if self.method != "auto":
             return self
         return replace(self, method=FREE_METHOD if free and size > DENSE else "lsoda")
+
+    def atol_for(self, states: np.ndarray) -> float:
+        """Absolute tolerance for runs from these states."""
+        size = float(np.sqrt(np.mean(states**2)))
+        return min(self.atol, self.rtol * size) if size > 0 else self.atol
 
     def __str__(self) -> str:
         return f"{self.method} rtol={self.rtol:g} atol={self.atol:g}"

@@ -135,13 +135,10 @@ class _Run:
             )
         self.carry = _initial_carry(system, start, self.exact)
         self.rows: dict[int, tuple[float, dict[str, np.ndarray]]] = {}
-        self.largest, self.kept, self.drift = 0.0, None, None
         self.diverged: int | None = None
         self.crossed: set[int] = set()
         if save is not None and save.exists():
             self.carry, self.rows, self.crossed = checkpoint.load(save, self.identity, self.carry)
-            for step in list(self.rows):
-                self._note(self.rows[step][1])
         if not self.rows:
             self._record(self.carry)
 
@@ -203,7 +200,7 @@ class _Run:
             if number in self.crossed and not lasting:
                 continue
             series = signals[:, self.signals.index((mark.observable, mark.index))]
-            passed = series <= mark.level if mark.event == "falls" else series >= mark.level
+            passed = mark.beyond(series)
             begins = np.flatnonzero(passed & ~np.r_[number in self.crossed, passed[:-1]])
             for begin in begins if lasting else begins[:1]:
                 before = here + int(begin)
@@ -221,14 +218,15 @@ class _Run:
             row["_conserved"] = np.asarray(kept)
             row["_largest"] = np.asarray(max(float(jnp.max(leaf**2)) for leaf in jax.tree.leaves(carry.point)))
         self.rows[int(carry.step)] = (float(carry.elapsed), row)
-        self._note(row)
 
-    def _note(self, row: dict[str, np.ndarray]) -> None:
-        if "_conserved" not in row:
-            return
-        self.kept = row["_conserved"] if self.kept is None else self.kept
-        self.largest = max(self.largest, float(row["_largest"]))
-        self.drift = max(self.drift or 0.0, float(np.abs(row["_conserved"] - self.kept).max()))
+    def _drift(self) -> float | None:
+        """Largest change of a conserved quantity over all rows, relative to the largest squared weight."""
+        rows = [self.rows[step][1] for step in sorted(self.rows)]
+        if "_conserved" not in rows[0]:
+            return None
+        kept = np.stack([row["_conserved"] for row in rows])
+        largest = max(float(row["_largest"]) for row in rows)
+        return float(np.abs(kept - kept[0]).max()) / max(largest, np.finfo(float).tiny)
 
     def trajectory(self, prolonged: bool, seconds: float) -> xarray.Dataset:
         spec, system = self.system.spec, self.system
@@ -251,7 +249,7 @@ class _Run:
             solver=self._how(),
             result=self._result(prolonged, time[moving], observables),
             seconds=seconds,
-            conserved_drift=None if self.drift is None else self.drift / max(self.largest, np.finfo(float).tiny),
+            conserved_drift=self._drift(),
             extra={"steps": int(self.carry.step), "horizon": float(time[-1])},
         )
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .integrate import DIVERGED, FINISHED, MAX_STEPS, STOPPED, Path
-from .rodas5p import COUPLING, GAMMA, STAGE, first_change, quintic, step_factor
+from .rodas5p import GAMMA, first_change, quintic, stages, step_factor
 
 Product = Callable[[np.ndarray], np.ndarray]
 
@@ -91,38 +91,31 @@ def _step(
     velocity, product: Product, state: np.ndarray, speed: np.ndarray, step: float, scale: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """New state and error of one step, and the products it took; an error of NaN where the step is too long."""
-    shift = 1 / (step * GAMMA)
-    increments: list[np.ndarray] = []
-    at, products = state, 0
-    for stage in range(8):
-        pull = speed
-        if stage:
-            if stage <= len(STAGE):
-                at = state + sum(a * u for a, u in zip(STAGE[stage - 1], increments, strict=True))
-            else:
-                at = at + increments[-1]
-            pull = velocity(0.0, at) + sum(c * u for c, u in zip(COUPLING[stage - 1], increments, strict=True)) / step
+    shift, products = 1 / (step * GAMMA), 0
+
+    def solve(pull: np.ndarray) -> np.ndarray:
+        nonlocal products
         solved, used = _conjugate_gradients(product, shift, pull, scale)
         products += used
-        if solved is None:
-            return state, np.full_like(state, np.nan), products
-        increments.append(solved)
-    return at + increments[7], increments[7], products
+        return solved
+
+    new, error = stages(lambda at: velocity(0.0, at), solve, state, speed, 1 / step)
+    return new, error, products
 
 
-def _conjugate_gradients(product: Product, shift: float, pull: np.ndarray, scale: np.ndarray):
-    """(shift − J)⁻¹ pull to CG_TOLERANCE of `scale`; None if the operator is not positive definite."""
+def _conjugate_gradients(product: Product, shift: float, pull: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, int]:
+    """(shift − J)⁻¹ pull to CG_TOLERANCE of `scale`; NaN if the operator is not positive definite."""
     x, rest = np.zeros_like(pull), pull.copy()
     along, square = rest, float(rest @ rest)
     for count in range(1, CG_STEPS + 1):
         image = shift * along - product(along)
         bend = float(along @ image)
         if not bend > 0:
-            return None, count
+            return np.full_like(pull, np.nan), count
         x += (square / bend) * along
         rest = rest - (square / bend) * image
         if np.sqrt(np.mean((rest / (shift * scale)) ** 2)) < CG_TOLERANCE:
             return x, count
         previous, square = square, float(rest @ rest)
         along = rest + (square / previous) * along
-    return None, CG_STEPS
+    return np.full_like(pull, np.nan), CG_STEPS

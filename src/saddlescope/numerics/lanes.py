@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .integrate import DIVERGED, FINISHED, MAX_STEPS, STOPPED, Path
-from .rodas5p import COUPLING, GAMMA, STAGE, first_change, quintic, step_factor
+from .rodas5p import GAMMA, first_change, quintic, stages, step_factor
 
 WIDTH = 256
 """Lanes in flight: enough to hide NumPy's call overhead, few enough to stay in cache."""
@@ -20,26 +20,12 @@ WIDTH = 256
 
 def rodas5p_step(velocity, jacobian, state, speed, step):
     """One step of every lane: state (B, n), speed = velocity(state), step (B,). Returns the new state and its error."""
-    lanes, size = state.shape
-    inverse_step = 1 / step
+    inverse_step = 1 / step[:, None]
+    diagonal = np.arange(state.shape[1])
     matrix = -jacobian(state)
-    matrix[:, np.arange(size), np.arange(size)] += (inverse_step / GAMMA)[:, None]
-    solve = np.linalg.inv(matrix)
-    increments = np.empty((8, lanes, size))
-    at = state
-    for stage in range(8):
-        if stage == 0:
-            pull = speed
-        else:
-            done = increments[:stage].reshape(stage, -1)
-            if stage <= len(STAGE):
-                at = state + (np.array(STAGE[stage - 1]) @ done).reshape(lanes, size)
-            else:
-                at = at + increments[stage - 1]
-            coupling = (np.array(COUPLING[stage - 1]) @ done).reshape(lanes, size)
-            pull = velocity(at) + coupling * inverse_step[:, None]
-        np.matmul(solve, pull[:, :, None], out=increments[stage][:, :, None])
-    return at + increments[7], increments[7]
+    matrix[:, diagonal, diagonal] += inverse_step / GAMMA
+    inverse = np.linalg.inv(matrix)
+    return stages(velocity, lambda pull: (inverse @ pull[:, :, None])[:, :, 0], state, speed, inverse_step)
 
 
 def integrate_lanes(

@@ -45,6 +45,32 @@ COUPLING = (
 )
 
 
+def stages(
+    velocity: Callable[[np.ndarray], np.ndarray],
+    solve: Callable[[np.ndarray], np.ndarray],
+    state: np.ndarray,
+    speed: np.ndarray,
+    inverse_step: Any,
+) -> tuple[np.ndarray, np.ndarray]:
+    """One step of states (..., n): the state after it and its error.
+
+    solve: x -> (1/(hγ) − J)⁻¹ x, by whatever means.  inverse_step: 1/h, a number or (..., 1).
+    """
+    increments = np.empty((8, *state.shape))
+    at = state
+    for stage in range(8):
+        pull = speed
+        if stage:
+            done = increments[:stage].reshape(stage, -1)
+            if stage <= len(STAGE):
+                at = state + (np.array(STAGE[stage - 1]) @ done).reshape(state.shape)
+            else:
+                at = at + increments[stage - 1]
+            pull = velocity(at) + (np.array(COUPLING[stage - 1]) @ done).reshape(state.shape) * inverse_step
+        increments[stage] = solve(pull)
+    return at + increments[7], increments[7]
+
+
 def step_factor(error: Any, rejected: Any) -> Any:
     """Factor for the next step: between a fifth and six, no growth after a rejection. Arrays or numbers."""
     growth = 0.9 * np.maximum(error, 1e-10) ** -0.2
