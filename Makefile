@@ -4,16 +4,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: reproduce test bench lint clean
+.PHONY: reproduce test bench tables lint clean
 
 reproduce: $(READY)
-	$(BIN)/saddlescope compare linear_icl
+	$(BIN)/saddlescope reproduce
 
 test: $(READY)
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist loadgroup
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks
+
+tables: $(READY)
+	$(BIN)/python -m saddlescope.lab.sources
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from saddlescope.core.registry import system_types
+from saddlescope.core.room import Line, Room
+from saddlescope.systems.linear_icl import LinearICL
 from saddlescope.testing.conformance import all_checks, run_check, tiny_presets
 
 from .conftest import EXAMPLE
@@ -28,13 +30,18 @@ def test_every_check_applies_somewhere():
     assert [one.name for one in checks] == []
 
 
-def test_inventory_check_can_fail(tmp_path, monkeypatch):
-    """No room has an inventory to be checked above, so the check is shown one: complete, then with an open line."""
+def test_inventory_check_can_fail(monkeypatch):
+    """A line that points nowhere, or to something that does not exist, fails the check."""
     inventory = next(one for one in all_checks() if one.name == "inventory is complete")
-    monkeypatch.setattr("inspect.getfile", lambda _: str(tmp_path / "system.py"))
-    chosen = EXAMPLE.Squares()
-    file = tmp_path / "inventory.tsv"
-    file.write_text("id\twhat\twhere\n1\tEq. (1)\tfunction x\n")
+    chosen = LinearICL(LinearICL.preset("tiny"))
     assert run_check(inventory, chosen).outcome == "passed"
-    file.write_text("id\twhat\twhere\n1\tEq. (1)\t\n")
-    assert run_check(inventory, chosen).outcome == "failed"
+    for target in ((), (("claim", "no_such_claim"),), (("function", "data.nowhere"),), (("reason", "short"),)):
+        line = Line("1", "equation", "(1)", "something", target)
+        monkeypatch.setattr(Room, "inventory", (line,))
+        assert run_check(inventory, chosen).outcome == "failed", target
+
+
+def test_a_claim_without_its_experiment_is_caught(monkeypatch):
+    inventory = next(one for one in all_checks() if one.name == "inventory is complete")
+    monkeypatch.setattr(Room, "experiments", {})
+    assert run_check(inventory, LinearICL(LinearICL.preset("tiny"))).outcome == "failed"

@@ -19,9 +19,9 @@ MAY_IMPORT = {
     "analysis": {"core"},
     "systems": {"core", "numerics", "analysis"},
     "dynamics": {"core", "numerics"},
-    "lab": {"core", "numerics", "analysis", "dynamics"},
+    "lab": {"core", "numerics", "analysis", "dynamics", "show"},
     "show": {"core"},
-    "testing": {"core", "numerics", "analysis", "dynamics", "lab"},
+    "testing": {"core", "numerics", "analysis", "dynamics", "lab", "show"},
 }
 
 HEAVY = {"jax", "torch", "xarray", "pandas", "scipy", "matplotlib", "optax", "diffrax"}

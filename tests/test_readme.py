@@ -60,17 +60,17 @@ def test_every_saddlescope_command(folder):
         printed = (run.stdout + run.stderr).splitlines()
         for line in shown:
             assert any(same(found, line) for found in printed), f"{command} does not print {line!r}"
-    assert {path.name for path in folder.iterdir()} == {"loss.png", "run.nc", "run.npz"}
+    assert {path.name for path in folder.iterdir()} == {"loss.png", "run.nc", "run.npz", "out"}
 
 
 def test_make_targets():
-    """The targets exist, and `make reproduce` is the comparison that the tour shows and the test above runs."""
+    """The targets exist, and `make reproduce` is the command that test_reproduce.py runs."""
     for command, _ in commands():
         if command.startswith("make "):
             run = subprocess.run(["make", "--dry-run", command.split()[1]], cwd=ROOT, capture_output=True, text=True)
             assert run.returncode == 0, run.stderr
             if command == "make reproduce":
-                assert "saddlescope compare linear_icl" in run.stdout
+                assert "saddlescope reproduce" in run.stdout
 
 
 def test_python_in_the_readme(folder):

@@ -39,22 +39,84 @@ app = App(
     version=__version__,
     suppress_keyboard_interrupt=False,
     help="How transformers learn in stages: papers that can be predicted, flowed and trained.\n\n"
-    "Start with: saddlescope compare linear_icl",
+    "Start with: saddlescope reproduce",
 )
 
 
 @app.command(name="list")
-def list_systems(system: str | None = None, /, *, json: Json = False) -> int:
+def list_systems(system: str | None = None, /, *, coverage: bool = False, json: Json = False) -> int:
     """Systems with their faces and claims; with a SYSTEM, the meaning of its fields, and its presets.
 
     Parameters
     ----------
     system
         name of one system, e.g. linear_icl.
+    coverage
+        how much of each paper is treated here: lines of its inventory, and what they point to.
     """
     from .show import tables
 
+    if coverage:
+        return _print(tables.coverage(), json)
     return _print(tables.systems() if system is None else tables.fields(_type(system)), json)
+
+
+@app.command
+def reproduce(
+    *targets: Annotated[str, Parameter(help="SYSTEM or SYSTEM:FIGURE, e.g. linear_icl:4; by default everything.")],
+    full: Annotated[
+        bool, Parameter(negative="", help="The papers' own size: longer, and every claim is judged.")
+    ] = False,
+    out: Annotated[Path, Parameter(help="Folder for report.html, figures and runs; runs found there are kept.")] = Path(
+        "out"
+    ),
+    json: Json = False,
+) -> int:
+    """Run the papers' experiments, judge their claims, draw their figures, write report.html.
+
+    A run that is already there is not made again, so a call that was interrupted goes on where it stopped.
+
+    Example: saddlescope reproduce linear_icl --full
+    """
+    import time as wall
+
+    from .lab.report import verdict_rows, write_report
+    from .lab.reproduce import choose
+    from .lab.reproduce import reproduce as run_and_judge
+    from .lab.store import Store
+    from .show import tables
+
+    began = wall.perf_counter()
+    chosen = choose(targets)
+    with progress("reproduce") as tick:
+        results = run_and_judge(chosen, Store(out / "runs"), full=full, tick=tick)
+    with progress("figures") as tick:
+        page = write_report(results, out, full=full, seconds=wall.perf_counter() - began, tick=tick)
+    rows = verdict_rows(results)
+    return _print(rows if json else tables.verdicts(rows, page), json)
+
+
+@app.command
+def errata(system: str | None = None, /, *, json: Json = False) -> int:
+    """What the papers got wrong: how far off what is printed is, and what holds instead.
+
+    Parameters
+    ----------
+    system
+        name of a system; by default all papers.
+    """
+    from .core.room import room, rooms
+    from .lab.report import erratum_row
+    from .show import tables
+
+    chosen = rooms().values() if system is None else [room(system)]
+    found = [(one.name, erratum) for one in chosen for erratum in one.errata]
+    rows = []
+    with progress("errata") as tick:
+        for number, (name, erratum) in enumerate(found):
+            tick(number / len(found), f"{name}: {erratum.where}")
+            rows.append({"system": name, **erratum_row(erratum)})
+    return _print(rows if json else tables.errata(rows), json)
 
 
 @app.command

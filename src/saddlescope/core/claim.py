@@ -9,87 +9,223 @@ from typing import Any, Literal
 import numpy as np
 
 from .stage import Prediction, Stage
-from .system import System
+from .system import Face, System
+
+NEEDS_FULL = "needs --full"
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """One run as a claim sees it."""
+    """One run as claims and figures see it.
+
+    trajectory: None for predict, and for ensembles of which only the stages are kept.  prediction: None where no
+    theory exists.  result: how the run ended.
+    """
 
     system: System
+    face: Face
+    seed: int
     trajectory: Any
     stages: Sequence[Stage]
-    prediction: Prediction
+    prediction: Prediction | None
+    result: str = "finished"
+
+
+# ---- relations -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Relation:
-    """How a measured value must stand to its bound; `because` is the reason for the tolerance."""
+    """How measured numbers must stand to expected ones: a deviation on the right side of a bound.
+
+    because: the reason for the tolerance.  words: what was found, for people.
+    """
 
     name: str
     because: str
-    holds: Callable[[np.ndarray, np.ndarray], bool]
     deviation: Callable[[np.ndarray, np.ndarray], float]
-    tolerance: float
+    bound: float
+    side: Literal["at most", "at least", "above"] = "at most"
+    words: Callable[[np.ndarray, np.ndarray], str] = lambda value, expected: ""
+
+    def holds(self, deviation: float) -> bool:
+        """NaN holds nothing."""
+        if self.side == "at most":
+            return deviation <= self.bound
+        return deviation >= self.bound if self.side == "at least" else deviation > self.bound
+
+    def worst(self, deviations: Sequence[float]) -> float:
+        return float(np.max(deviations) if self.side == "at most" else np.min(deviations))
 
 
 def close(rtol: float, because: str) -> Relation:
-    """Every measured number is within `rtol`, relatively, of the expected one."""
+    """Every measured number is within `rtol`, relatively, of the expected one; of an expected zero, equal to it."""
 
     def deviation(value: np.ndarray, expected: np.ndarray) -> float:
         if value.shape != expected.shape:
             return np.inf
-        return float(np.max(np.abs(value - expected) / np.abs(expected), initial=0.0))
+        gap, size = np.abs(value - expected), np.abs(expected)
+        return float(np.max(np.divide(gap, size, out=np.where(gap > 0, np.inf, gap), where=size > 0), initial=0.0))
 
-    return Relation("close", because, lambda v, e: deviation(v, e) <= rtol, deviation, rtol)
+    return Relation("close", because, deviation, rtol)
 
 
-def bounded(upper: float, because: str) -> Relation:
-    """No measured number exceeds `upper`."""
-    largest = lambda v, _: float(np.max(v, initial=-np.inf))  # noqa: E731
-    return Relation("bounded", because, lambda v, e: largest(v, e) <= upper, largest, upper)
+def bounded(upper: float | None = None, because: str = "", *, lower: float | None = None) -> Relation:
+    """No measured number exceeds `upper`; or none falls below `lower`."""
+    if (upper is None) == (lower is None):
+        raise ValueError(f"give one of `upper` and `lower`, got {upper} and {lower}")
+    if upper is not None:
+        return Relation("bounded", because, lambda v, _: _extreme(np.max, v), upper)
+    assert lower is not None
+    return Relation("bounded", because, lambda v, _: _extreme(np.min, v), lower, "at least")
+
+
+def aligned(cosine: float, because: str) -> Relation:
+    """The measured numbers are cosines, all of at least this size."""
+    return Relation("aligned", because, lambda v, _: _extreme(np.min, np.abs(v)), cosine, "at least")
 
 
 def ordered(because: str) -> Relation:
-    """The measured numbers strictly increase."""
-    worst = lambda v, _: float(np.min(np.diff(v), initial=np.inf))  # noqa: E731
-    return Relation("ordered", because, lambda v, e: worst(v, e) > 0, worst, 0.0)
+    """The measured numbers strictly increase; the value is the least step."""
+    return Relation("ordered", because, lambda v, _: _extreme(np.min, np.diff(v)), 0.0, "above", _listing)
+
+
+def monotone(direction: Literal["rises", "falls"], because: str, slack: float = 0.0) -> Relation:
+    """Along the last axis nothing moves against `direction`; the value is the worst step, `slack` what is forgiven."""
+    sign = 1.0 if direction == "rises" else -1.0
+    return Relation(
+        "monotone", because, lambda v, _: _extreme(np.min, sign * np.diff(v, axis=-1)), -slack, "at least", _listing
+    )
+
+
+def scales_as(exponent: float, tolerance: float, because: str) -> Relation:
+    """Measured rows are (x, y), and y grows as x to this exponent: the value is how far the fitted one is off."""
+
+    def slope(value: np.ndarray) -> float:
+        x, y = value.reshape(-1, 2).T
+        if len(np.unique(x)) < 3 or not np.all(value > 0):
+            return np.nan
+        return float(np.polyfit(np.log(x), np.log(y), 1)[0])
+
+    return Relation(
+        "scales_as",
+        because,
+        lambda v, _: abs(slope(v) - exponent),
+        tolerance,
+        words=lambda v, _: f"fitted exponent {slope(v):.4g}, expected {exponent:g}",
+    )
+
+
+def _extreme(which: Callable[..., Any], values: np.ndarray) -> float:
+    """An empty measurement is no support."""
+    return float(which(values)) if values.size else np.nan
+
+
+def _listing(value: np.ndarray, _: np.ndarray) -> str:
+    shown = ", ".join(f"{number:.4g}" for number in value.reshape(-1)[:8])
+    return shown + (", ..." if value.size > 8 else "")
+
+
+# ---- quantifiers -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Quantifier:
+    """What runs must agree. least: fewer decided runs leave the claim undecided.
+
+    share: of the runs that must support it.  together: the runs are one piece of evidence (a fitted exponent, a
+    variance over seeds), and `measured` receives them all.
+    """
+
+    least: int = 1
+    share: float = 1.0
+    together: bool = False
+
+
+def all_of(least: int) -> Quantifier:
+    """Every run supports the claim, and there are at least so many."""
+    return Quantifier(least)
+
+
+def share_of(share: float, least: int) -> Quantifier:
+    """This share of the runs supports the claim."""
+    return Quantifier(least, share)
+
+
+def together(least: int) -> Quantifier:
+    """All runs are measured as one, and there are at least so many."""
+    return Quantifier(least, together=True)
+
+
+# ---- claims ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Claim:
-    """says: in our own words.  source: (paper, where).  measured, expected: numbers from one run's evidence.
+    """says: in our own words.  source: (paper, where).  experiment: whose runs decide; None: any flow of the system.
 
+    measured, expected: numbers from one run's evidence, or from all runs' where `seeds` takes them together.
     applies: the reason why a run cannot decide the claim, or None.
+    repairs: the name of the claim, refuted as the paper prints it, that this one corrects.
     """
 
     name: str
     says: str
     source: tuple[str, str]
-    measured: Callable[[Evidence], Any]
+    measured: Callable[[Any], Any]
     relation: Relation
-    expected: Callable[[Evidence], Any] = lambda _: np.nan
+    experiment: str | None = None
+    expected: Callable[[Any], Any] = lambda _: np.nan
     applies: Callable[[Evidence], str | None] = lambda _: None
+    seeds: Quantifier = Quantifier()
+    repairs: str | None = None
 
 
 @dataclass(frozen=True)
 class Verdict:
+    """value: the worst deviation found; bound: what it may be; reason: why undecided, or what was found."""
+
     claim: Claim
     verdict: Literal["supported", "refuted", "undecided"]
     value: float | None
-    bound: float | None
+    bound: float
     reason: str = ""
+    runs: int = 0
+
+
+def judge_runs(claim: Claim, runs: Sequence[Evidence], lacking: str = "") -> Verdict:
+    """The verdict of an experiment. lacking: what to say of runs that are missing, e.g. NEEDS_FULL.
+
+    A run that failed, did not finish or is too small decides nothing.
+    """
+    reasons = [_why_not(claim, run) for run in runs]
+    decided = [run for run, reason in zip(runs, reasons, strict=True) if reason is None]
+    if len(decided) < max(claim.seeds.least, 1):
+        failed = next((reason for reason in reasons if reason is not None), None)
+        reason = failed if failed and len(runs) >= claim.seeds.least else lacking or failed
+        words = reason or f"{len(decided)} runs, and {claim.seeds.least} are needed"
+        return Verdict(claim, "undecided", None, claim.relation.bound, words, len(decided))
+    pieces = [decided] if claim.seeds.together else decided
+    numbers = [(np.asarray(claim.measured(piece), float), np.asarray(claim.expected(piece), float)) for piece in pieces]
+    deviations = [claim.relation.deviation(value, expected) for value, expected in numbers]
+    support = [claim.relation.holds(deviation) for deviation in deviations]
+    needed = 1.0 if claim.seeds.together else claim.seeds.share
+    words = claim.relation.words(*numbers[0]) if len(numbers) == 1 else f"{sum(support)} of {len(support)} runs agree"
+    value = claim.relation.worst(deviations)
+    if needed < 1 and np.mean(support) >= needed:  # the value of a share is that of its worst supporting run
+        value = claim.relation.worst([d for d, holds in zip(deviations, support, strict=True) if holds])
+    outcome = "supported" if np.mean(support) >= needed else "refuted"
+    return Verdict(claim, outcome, value, claim.relation.bound, words, len(decided))
 
 
 def judge_run(claim: Claim, evidence: Evidence) -> Verdict:
-    """The verdict of one run. A run that failed or is too small decides nothing."""
-    why_not = claim.applies(evidence)
-    if why_not is None and not str(evidence.trajectory.attrs["result"]).startswith("finished"):
-        why_not = f"the run ended with {evidence.trajectory.attrs['result']}"
-    if why_not is not None:
-        return Verdict(claim, "undecided", None, claim.relation.tolerance, why_not)
-    value = np.asarray(claim.measured(evidence), float)
-    expected = np.asarray(claim.expected(evidence), float)
-    supported = claim.relation.holds(value, expected)
-    deviation = claim.relation.deviation(value, expected)
-    return Verdict(claim, "supported" if supported else "refuted", deviation, claim.relation.tolerance)
+    """The verdict of one run alone, whatever number of runs the claim asks for."""
+    from dataclasses import replace
+
+    return judge_runs(replace(claim, seeds=Quantifier()), [evidence])
+
+
+def _why_not(claim: Claim, run: Evidence) -> str | None:
+    if not run.result.startswith("finished"):
+        return f"seed {run.seed}: the run ended with {run.result}"
+    return claim.applies(run)

@@ -76,6 +76,11 @@ class Stage:
     def to_dict(self) -> dict[str, Any]:
         return {"index": self.index, "time": self.time, "loss": self.loss, "label": self.label, **self.extra}
 
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Stage:
+        extra = {name: value for name, value in fields.items() if name not in ("index", "time", "loss", "label")}
+        return cls(fields["index"], fields["time"], fields["loss"], fields["label"], extra)
+
 
 @dataclass(frozen=True)
 class Prediction:

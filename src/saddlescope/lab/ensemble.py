@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from saddlescope.core.progress import Tick, silent
 from saddlescope.core.system import Face, System
 
+from .pool import cores, on_cores
 from .run import Outcome, outcome_of, run_face
 
 FEWEST = 4
@@ -26,14 +23,14 @@ def run_seeds(
 ) -> list[Outcome]:
     """Outcomes in the order of `seeds`. Flows of a batched system run together, without a prediction each."""
     system.needs_face(face)
-    cores = min(os.cpu_count() or 1, len(seeds))
+    workers = min(cores(), len(seeds))
     job = partial(_one_by_one, system, face, solver)
     if face == "flow" and len(seeds) >= TOGETHER and _together(system):
-        job = partial(_all_at_once, system, solver)
+        job = partial(all_at_once, system, solver)
     # Training compiles once per process: one process with a warm cache is faster there.
-    if cores == 1 or len(seeds) < FEWEST or face == "train":
+    if workers == 1 or len(seeds) < FEWEST or face == "train":
         return job(seeds, tick)
-    return _on_cores(job, seeds, cores, tick)
+    return _on_cores(job, seeds, workers, tick)
 
 
 def _together(system: System) -> bool:
@@ -53,7 +50,7 @@ def _one_by_one(system: System, face: Face, solver: str, seeds: Sequence[int], t
     return outcomes
 
 
-def _all_at_once(system: System, solver: str, seeds: Sequence[int], tick: Tick = silent) -> list[Outcome]:
+def all_at_once(system: System, solver: str, seeds: Sequence[int], tick: Tick = silent) -> list[Outcome]:
     from saddlescope.dynamics.ensemble import flow_together
 
     trajectories, landmarks = flow_together(system, seeds, solver=solver, tick=tick)
@@ -63,37 +60,13 @@ def _all_at_once(system: System, solver: str, seeds: Sequence[int], tick: Tick =
     ]
 
 
-def _on_cores(job: Callable[..., list[Outcome]], seeds: Sequence[int], cores: int, tick: Tick) -> list[Outcome]:
+def _on_cores(job: Callable[..., list[Outcome]], seeds: Sequence[int], workers: int, tick: Tick) -> list[Outcome]:
     """Split the seeds into parts small enough for the bar to move, large enough for batches to pay."""
-    size = max(1, min(250, -(-len(seeds) // cores)))
+    size = max(1, min(250, -(-len(seeds) // workers)))
     parts = [list(seeds[first : first + size]) for first in range(0, len(seeds), size)]
-    # spawn: a forked process would inherit jax's threads in an unknown state.
-    context = multiprocessing.get_context("spawn")
-    with _single_threaded(), ProcessPoolExecutor(cores, mp_context=context) as pool:
-        futures = {pool.submit(job, part): number for number, part in enumerate(parts)}
-        done: dict[int, list[Outcome]] = {}
-        try:
-            for future in as_completed(futures):
-                done[futures[future]] = future.result()
-                count = sum(map(len, done.values()))
-                tick(count / len(seeds), f"{count} of {len(seeds)} seeds")
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    done: dict[int, list[Outcome]] = {}
+    for place, outcomes in on_cores(job, parts, workers):
+        done[place] = outcomes
+        count = sum(map(len, done.values()))
+        tick(count / len(seeds), f"{count} of {len(seeds)} seeds")
     return [outcome for number in range(len(parts)) for outcome in done[number]]
-
-
-@contextmanager
-def _single_threaded() -> Iterator[None]:
-    """Workers inherit one thread for linear algebra: on small matrices threads would only fight over the cores."""
-    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    before = {name: os.environ.get(name) for name in names}
-    os.environ.update(dict.fromkeys(names, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

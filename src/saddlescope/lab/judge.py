@@ -1,19 +1,39 @@
-"""Verdicts on a system's claims."""
+"""Verdicts on claims."""
 
 from __future__ import annotations
 
-from saddlescope.core.claim import Evidence, Verdict, judge_run
-from saddlescope.core.system import System
+from saddlescope.core.claim import Claim, Evidence, Verdict, judge_run
+from saddlescope.core.room import room_of
+from saddlescope.core.system import Face, System
 
 from .run import Outcome, run_face
 
 
 def evidence_of(outcome: Outcome) -> Evidence:
-    assert outcome.prediction is not None and outcome.trajectory is not None
-    return Evidence(outcome.system, outcome.trajectory, outcome.stages, outcome.prediction)
+    return Evidence(
+        outcome.system,
+        outcome.face,
+        outcome.seed,
+        outcome.trajectory,
+        outcome.stages,
+        outcome.prediction,
+        outcome.result,
+    )
+
+
+def claims_of_one_run(system: System, face: Face) -> list[Claim]:
+    """The claims that a single run of this face can speak to: not those that take many runs together."""
+    experiments = room_of(type(system)).experiments
+
+    def speaks(claim: Claim) -> bool:
+        experiment = experiments.get(claim.experiment or "")
+        about = "flow" if experiment is None else experiment.face
+        return not claim.seeds.together and about == face
+
+    return [claim for claim in system.claims if speaks(claim)]
 
 
 def judge(system: System, seed: int = 0) -> list[Verdict]:
-    """Run the flow from one seed and judge every claim of the system by it."""
+    """Run the flow from one seed and judge by it every claim that one flow can decide."""
     evidence = evidence_of(run_face(system, "flow", seed))
-    return [judge_run(claim, evidence) for claim in system.claims]
+    return [judge_run(claim, evidence) for claim in claims_of_one_run(system, "flow")]

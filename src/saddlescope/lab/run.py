@@ -94,7 +94,7 @@ def run_face(
         prediction = system.predict(start)
     if face == "predict":
         assert prediction is not None
-        return _predicted(system, seed, prediction, wall.perf_counter() - began)
+        return predicted_outcome(system, seed, prediction, wall.perf_counter() - began)
     if face == "flow":
         from saddlescope.dynamics.flow import flow
 
@@ -131,7 +131,7 @@ def outcome_of(
     )
 
 
-def _predicted(system: System, seed: int, prediction: Prediction, seconds: float) -> Outcome:
+def predicted_outcome(system: System, seed: int, prediction: Prediction, seconds: float) -> Outcome:
     reached = all(stage.time is not None for stage in prediction.stages)
     return Outcome(
         system,

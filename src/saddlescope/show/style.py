@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from saddlescope.core.errors import BadArgument
+from saddlescope.core.experiment import Figure, Results
 from saddlescope.core.files import write_whole
 
 FACES = {"predict": "#555555", "flow": "#0072B2", "train": "#D55E00"}
@@ -24,6 +25,26 @@ STYLE: dict[Any, Any] = {
     "figure.constrained_layout.use": True,
     "svg.hashsalt": "saddlescope",
 }
+
+
+def svg_of(figure: Figure, results: Results) -> str:
+    """A room's figure as SVG text: the same results give the same bytes."""
+    import io
+
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    with plt.rc_context(STYLE):
+        canvas, axes = plt.subplot_mosaic("\n".join(figure.panels), figsize=figure.size)
+        try:
+            figure.draw(axes, results)
+            text = io.StringIO()
+            canvas.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+            return text.getvalue()
+        finally:
+            plt.close(canvas)
 
 
 @contextmanager

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from saddlescope.core.system import System
     from saddlescope.lab.compare import Comparison
     from saddlescope.lab.run import Outcome
@@ -48,6 +50,11 @@ def _table(title: str, *columns: str) -> Table:
             "check",
             "reason",
             "faces",
+            "claim",
+            "verdict",
+            "source",
+            "printed",
+            "what holds",
         )
         table.add_column(name, justify="left" if words else "right", overflow="fold")
     return table
@@ -60,7 +67,7 @@ def systems() -> Rows:
         {
             "system": kind.name,
             "faces": list(kind.faces),
-            "claims": len(kind.claims),
+            "claims": len(kind.__dict__.get("claims", ())),
             "presets": list(kind.presets),
             "summary": kind.summary,
         }
@@ -70,6 +77,53 @@ def systems() -> Rows:
     for row in rows:
         table.add_row(row["system"], ", ".join(row["faces"]), str(row["claims"]), row["summary"])
     return Rows(rows, [table])
+
+
+def coverage() -> Rows:
+    """How many lines of each paper's inventory point to something here, and to what."""
+    from saddlescope.core.room import rooms
+
+    rows = [
+        {
+            "system": room.name,
+            **room.coverage(),
+            "claims": len(room.claims),
+            "figures": len(room.figures),
+            "errata": len(room.errata),
+        }
+        for room in rooms().values()
+    ]
+    table = _table("", "system", "lines", "covered", "by claim", "function", "figure", "erratum", "reason")
+    for row in rows:
+        names = ("system", "lines", "covered", "claim", "function", "figure", "erratum", "reason")
+        table.add_row(*(str(row[name]) for name in names))
+    words = (
+        "covered: lines that point to a claim, function, figure, erratum or written reason; one may point to several."
+    )
+    return Rows(rows, [table, words])
+
+
+COLOURS = {"supported": "green", "refuted": "red", "undecided": "yellow"}
+
+
+def verdicts(rows: Sequence[dict[str, Any]], page: Path) -> Rows:
+    table = _table("", "verdict", "claim", "value", "bound", "source")
+    table.columns[1].no_wrap = True
+    for row in rows:
+        value, bound = number(row["value"], 3), number(row["bound"], 3)
+        colour = COLOURS[row["verdict"]]
+        table.add_row(f"[{colour}]{row['verdict']}[/]", row["claim"], value, bound, row["source"].partition(", ")[2])
+    counts = ", ".join(f"{sum(row['verdict'] == word for row in rows)} {word}" for word in COLOURS)
+    reasons = sorted({f"undecided: {row['reason']}" for row in rows if row["verdict"] == "undecided"})
+    return Rows(rows, [table, *reasons, f"{counts}; the report: {page}"])
+
+
+def errata(rows: Sequence[dict[str, Any]]) -> Rows:
+    table = _table("", "where", "severity", "printed", "what holds", "off as printed", "repaired")
+    for row in rows:
+        off = number(row["off_printed"], 2), number(row["off_repaired"], 2)
+        table.add_row(row["where"], row["severity"], row["printed"], row["true"], *off)
+    return Rows(rows, [table] if rows else ["none known"])
 
 
 def fields(kind: type[System]) -> Rows:

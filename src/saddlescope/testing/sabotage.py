@@ -1,25 +1,122 @@
-"""A run with everything wrong: a claim that it still supports cannot lose, and says nothing."""
+"""Runs with something wrong: a claim that survives all of it cannot lose, and says nothing."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
-from saddlescope.core.claim import Evidence
+from saddlescope.core.claim import Claim, Evidence, Verdict, judge_runs
+from saddlescope.core.stage import Stage
+from saddlescope.core.system import Start, System
+
+Runs = Sequence[Evidence]
 
 
-def sabotaged(evidence: Evidence) -> Evidence:
-    """The same run off by a third and noisy, with its dimensions and stages in reverse order, and nothing conserved."""
-    rng = np.random.default_rng(0)
-    trajectory = evidence.trajectory.copy(deep=True)
-    for name, variable in trajectory.data_vars.items():
-        values = variable.values[:, *(slice(None, None, -1),) * (variable.ndim - 1)]
-        trajectory[name] = (variable.dims, values * (1.33 + 0.1 * rng.standard_normal(values.shape)))
-    trajectory.attrs["conserved_drift"] = 1.0
-    times = [stage.time for stage in evidence.stages][::-1]
-    stages = [
-        dataclasses.replace(stage, time=time, loss=None if stage.loss is None else 1.33 * stage.loss)
-        for stage, time in zip(evidence.stages, times, strict=True)
+def noisy(runs: Runs) -> list[Evidence]:
+    """Every number off by a third and noisy, and nothing conserved."""
+
+    def spoil(run: Evidence) -> Evidence:
+        rng = np.random.default_rng((run.seed, 0))
+
+        def wrong(values: np.ndarray) -> np.ndarray:
+            size = 0.1 + 0.3 * np.sqrt(np.mean(values**2))
+            return 1.33 * values + size * rng.standard_normal(values.shape)
+
+        return _replaced(run, wrong, lambda stage, _: (stage.time, stage.loss and 1.33 * stage.loss))
+
+    return [spoil(run) for run in runs]
+
+
+def reversed_order(runs: Runs) -> list[Evidence]:
+    """Dimensions and stages of every run in reverse order, and the runs of a sweep dealt out in reverse."""
+
+    def spoil(run: Evidence) -> Evidence:
+        times = [stage.time for stage in run.stages][::-1]
+        return _replaced(
+            run,
+            lambda values: values[:, *(slice(None, None, -1),) * (values.ndim - 1)],
+            lambda stage, place: (times[place], stage.loss),
+        )
+
+    wrong = [spoil(run) for run in runs]
+    return [
+        dataclasses.replace(run, trajectory=other.trajectory, stages=other.stages)
+        for run, other in zip(wrong, reversed(wrong), strict=True)
     ]
-    return dataclasses.replace(evidence, trajectory=trajectory, stages=stages)
+
+
+def featureless(runs: Runs) -> list[Evidence]:
+    """One exponential in the place of every observable's history, and stages at powers of ten."""
+
+    def spoil(run: Evidence) -> Evidence:
+        def decay(values: np.ndarray) -> np.ndarray:
+            time = run.trajectory["time"].values
+            share = np.exp(-5 * time / time[-1]).reshape(-1, *(1,) * (values.ndim - 1))
+            return values[-1] + (values[0] - values[-1]) * share
+
+        return _replaced(run, decay, lambda stage, place: (10.0**place, stage.loss))
+
+    return [spoil(run) for run in runs]
+
+
+def wrong_system(runs: Runs) -> list[Evidence]:
+    """The problem itself is another: data off by a third, motion where there should be rest, curvature upside down."""
+    return [dataclasses.replace(run, system=_wrong(run.system)) for run in runs]
+
+
+SABOTAGES: tuple[Callable[[Runs], list[Evidence]], ...] = (noisy, reversed_order, featureless, wrong_system)
+
+
+def refutations(claim: Claim, runs: Runs) -> dict[str, Verdict]:
+    """The verdict on each kind of sabotaged runs."""
+    return {spoil.__name__: judge_runs(claim, spoil(runs)) for spoil in SABOTAGES}
+
+
+def can_lose(claim: Claim, runs: Runs) -> bool:
+    return any(verdict.verdict == "refuted" for verdict in refutations(claim, runs).values())
+
+
+def _replaced(
+    run: Evidence,
+    values: Callable[[np.ndarray], np.ndarray],
+    stage: Callable[[Stage, int], tuple[float | None, float | None]],
+) -> Evidence:
+    """A copy with other observables, and other times and losses of the stages."""
+    trajectory = run.trajectory
+    if trajectory is not None:
+        trajectory = trajectory.copy(deep=True)
+        for name, variable in trajectory.data_vars.items():
+            trajectory[name] = (variable.dims, values(variable.values))
+        trajectory.attrs["conserved_drift"] = 1.0
+    pairs = [(old, stage(old, place)) for place, old in enumerate(run.stages)]
+    stages = [dataclasses.replace(old, time=time, loss=loss) for old, (time, loss) in pairs]
+    return dataclasses.replace(run, trajectory=trajectory, stages=stages)
+
+
+def _wrong(system: System) -> System:
+    class Wrong(type(system)):
+        def start(self, seed: int) -> Start:
+            point, frame = super().start(seed)
+            rng = np.random.default_rng((seed, 1))
+            return Start(_off(point, rng), _off(frame, rng))
+
+        def velocity(self, state: Any, frame: Any) -> Any:
+            moved = super().velocity(state, frame)
+            return type(moved)(*(part + 0.01 for part in moved))
+
+        def jacobian(self, state: Any, frame: Any) -> Any:
+            return -super().jacobian(state, frame)
+
+    return Wrong(system.spec)
+
+
+def _off(tree: Any, rng: np.random.Generator) -> Any:
+    """Every array of a named tuple scaled by about a third more."""
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return type(tree)(*(_off(part, rng) for part in tree))
+    if isinstance(tree, np.ndarray) and tree.dtype.kind == "f":
+        return tree * (1.33 + 0.1 * rng.standard_normal(tree.shape))
+    return tree

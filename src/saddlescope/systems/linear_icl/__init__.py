@@ -1,5 +1,7 @@
 """Training Dynamics of In-Context Learning in Linear Attention (zhang2025)."""
 
-from .system import LinearICL, NextToken, Softmax
+from .system import LinearICL, NextToken, OtherLoss, Softmax
 
-SYSTEMS = (LinearICL, NextToken, Softmax)
+CITATION = "Zhang, Singh, Latham, Saxe: Training Dynamics of In-Context Learning in Linear Attention (2025)"
+
+SYSTEMS = (LinearICL, NextToken, OtherLoss, Softmax)

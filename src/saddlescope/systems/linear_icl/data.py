@@ -99,7 +99,8 @@ def draw_chunks(spec: LinearICLSpec) -> Iterator[Sequences]:
         x = rng.standard_normal((CHUNK, spec.context_length + 1, spec.dim)) * scale
         task = rng.standard_normal((CHUNK, spec.dim))
         keep = min(CHUNK, spec.sequences - first)
-        yield Sequences(x[:keep], np.einsum("pnd,pd->pn", x[:keep], task[:keep]))
+        x, y = x[:keep], np.einsum("pnd,pd->pn", x[:keep], task[:keep])
+        yield Sequences(np.concatenate([x, x]), np.concatenate([y, -y])) if spec.mirrored else Sequences(x, y)
 
 
 def draw_sequences(spec: LinearICLSpec) -> Sequences:

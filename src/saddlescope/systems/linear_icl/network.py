@@ -64,10 +64,18 @@ def predict_softmax(weights: Weights, sequences: Sequences) -> jax.Array:
     return (jax.nn.softmax(scores, axis=-1) * values).sum((1, 2))
 
 
-def squared_error(predictions: jax.Array, sequences: Sequences) -> jax.Array:
+ERRORS = {
+    "squared": lambda gap: gap**2,
+    "absolute": jnp.abs,
+    "log_cosh": lambda gap: jnp.logaddexp(gap, -gap) - jnp.log(2.0),
+    "quartic": lambda gap: gap**4,
+}
+
+
+def mean_error(predictions: jax.Array, sequences: Sequences, error: str = "squared") -> jax.Array:
     """Mean over all predictions: of the last label (P,), or of every label but the first (P, N)."""
     labels = sequences.y[:, -1] if predictions.ndim == 1 else sequences.y[:, 1:]
-    return ((labels - predictions) ** 2).mean()
+    return ERRORS[error](labels - predictions).mean()
 
 
 def draw(frame: Frame, key: jax.Array, size: int, context_length: int) -> Sequences:

@@ -131,6 +131,25 @@ def plateau_duration(eigenvalue: float, value: float) -> float:
     return 1.0 / (eigenvalue**2 * abs(value))
 
 
+def strict_saddle_rate(eigenvalues: np.ndarray, second: np.ndarray, learned: Iterable[int]) -> float:
+    """Largest growth rate at M(S), one head per direction, other heads zero; zero for S = {1..m}. Ours.
+
+    A head that holds e_d may turn its key by κ and its query by χ towards e_d' outside S. Half the change of the loss
+    is then v/2 (A κ² + B χ² − 2 C κ χ) with A = λ_d² a_d'/a_d, B = λ_d λ_d', C = λ_d'², and the rate is the larger
+    eigenvalue of −v [[A, −C], [−C, B]]. It is positive iff C² > A B, that is iff λ_d'³/a_d' > λ_d³/a_d, that is iff
+    λ_d' > λ_d.
+    """
+    lam, a = eigenvalues, second
+    learned = set(learned)
+    rates = [0.0]
+    for d in learned:
+        value = np.cbrt(lam[d] / a[d])
+        for other in set(range(len(lam))) - learned:
+            A, B, C = lam[d] ** 2 * a[other] / a[d], lam[d] * lam[other], lam[other] ** 2
+            rates.append(float(value * (-(A + B) / 2 + np.hypot((A - B) / 2, C))))
+    return max(rates)
+
+
 @source("zhang2025", "Eq. (8)", "Eq. (10)", "Eq. (11)")
 def in_context_prediction(
     correlation: np.ndarray, query: np.ndarray, eigenvalues: np.ndarray, second: np.ndarray, count: int

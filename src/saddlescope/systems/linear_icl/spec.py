@@ -10,6 +10,7 @@ from saddlescope.core.errors import unknown
 from saddlescope.core.spec import Spec, require
 
 OBJECTIVES = ("last_token", "next_token")
+ERRORS = ("squared", "absolute", "log_cosh", "quartic")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +25,9 @@ class LinearICLSpec(Spec):
     sequences: P; null is the population.
     statistics: with finite P, train on the exact sufficient statistics of the sequences (true), or on the
         sequences themselves (false): the same trajectory, at a cost that grows with P.
+    mirrored: with finite P, add to every sequence its mirror image y -> -y: the same tasks with w -> -w.
     objective: last_token (Eq. (2)), or next_token (Eq. (9): contexts of every length 1..N).
+    error: what is averaged over predictions: squared, or for linear_icl/other_loss absolute, log_cosh or quartic.
     """
 
     eigenvalues: tuple[float, ...] = (0.4, 0.3, 0.2, 0.1)
@@ -34,7 +37,9 @@ class LinearICLSpec(Spec):
     init_scale: float = 0.01
     sequences: int | None = None
     statistics: bool = True
+    mirrored: bool = False
     objective: str = "last_token"
+    error: str = "squared"
     learning_rate: float = 0.2
 
     @property
@@ -104,8 +109,17 @@ class LinearICLSpec(Spec):
             self.sequences,
             "null (population) or at least 1",
         )
+        require(
+            self.sequences is not None or not self.mirrored,
+            "mirrored",
+            self.mirrored,
+            "false without `sequences`",
+            "the population is its own mirror image",
+        )
         if self.objective not in OBJECTIVES:
             raise unknown("objective", self.objective, OBJECTIVES)
+        if self.error not in ERRORS:
+            raise unknown("error", self.error, ERRORS)
         if self.batch_size is not None and not self.fresh_data:
             require(
                 self.sequences is not None and self.batch_size <= self.sequences,

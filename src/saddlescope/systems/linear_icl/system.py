@@ -32,11 +32,14 @@ class _Attention(System):
     spec_type = LinearICLSpec
     spec: LinearICLSpec
     objective: ClassVar[str | None] = None  # what a variant is about, and so cannot be set
+    errors: ClassVar[tuple[str, ...]] = ("squared",)
 
     def __init__(self, spec: LinearICLSpec | None = None):
         super().__init__(spec)
         if self.objective not in (None, self.spec.objective):
             raise BadArgument(f"`objective` of {self.name} is {self.objective}, got {self.spec.objective!r}")
+        if self.spec.error not in self.errors:
+            raise BadArgument(f"`error` of {self.name} is {' or '.join(self.errors)}, got {self.spec.error!r}")
 
     def clock(self, frame: Frame) -> float:
         return reduction.CLOCK
@@ -130,7 +133,7 @@ class LinearICL(_Attention):
         from . import network
 
         forward = network.predict_last if self.spec.objective == "last_token" else network.predict_each
-        return network.squared_error(forward(weights, sequences), sequences)
+        return network.mean_error(forward(weights, sequences), sequences)
 
     @property
     def trains_exactly(self) -> bool:
@@ -203,12 +206,7 @@ class LinearICL(_Attention):
         return Limit("init_scale", (0.03, 0.01, 0.003), {})
 
     def symmetries(self, seed: int) -> Sequence[Symmetry]:
-        sign = np.where(np.arange(self.spec.heads) % 2 == 0, -1.0, 1.0)[:, None]
-        flip = Symmetry(
-            "value and keys may flip sign",
-            lambda w: w._replace(value=w.value * sign, key=w.key * sign[:, None]),
-        )
-        return (*super().symmetries(seed), flip)
+        return (*super().symmetries(seed), _flip(self.spec.heads))
 
 
 class NextToken(LinearICL):
@@ -222,13 +220,40 @@ class NextToken(LinearICL):
     }
 
 
-class Softmax(_Attention):
-    """Softmax in place of 1/N (section B.1, Fig. 3): no reduction is known, so it can only be trained."""
+class _OnSequences(_Attention):
+    """Trained on its sequences alone: no reduction is known."""
+
+    objective = "last_token"
+    faces = ("train",)
+    observables = {name: dims for name, dims in LinearICL.observables.items() if name != "gain"}
+    arrays = "jax"
+
+    def start(self, seed: int) -> Start:
+        if self.spec.sequences is None:
+            raise BadArgument(f"`sequences` must be a number, got null: {self.name} has no population form here")
+        return Start(data.initial_weights(self.spec, seed), data.build_frame(self.spec, with_moments=False))
+
+    def forward(self, weights: Weights, sequences: data.Sequences) -> Any:
+        raise self._undeclared("forward")
+
+    def loss(self, weights: Weights, frame: Frame, batch: data.Sequences | None = None, key: Any = None) -> Any:
+        from . import network
+
+        sequences = frame.sequences if batch is None else batch
+        assert sequences is not None
+        return network.mean_error(self.forward(weights, sequences), sequences, self.spec.error)
+
+    def measure(self, view: reduction.View, frame: Frame) -> dict[str, Any]:
+        found = reduction.measure(view, frame)
+        del found["gain"]  # the fixed points of linear attention are no yardstick here
+        return {**found, "loss": self.loss(Weights(view.value, view.key, view.query), frame)}
+
+
+class Softmax(_OnSequences):
+    """Softmax in place of 1/N (section B.1, Fig. 3)."""
 
     name = "linear_icl/softmax"
-    objective = "last_token"
     summary = "the same with softmax attention"
-    faces = ("train",)
     presets = {
         "tiny": {
             "eigenvalues": (0.5, 0.25),
@@ -241,23 +266,39 @@ class Softmax(_Attention):
         "quick": {"init_scale": 0.1, "sequences": 1000, "steps": 6000},
         "paper": {"init_scale": 0.1, "sequences": 5000, "steps": 20_000},
     }
-    observables = {name: dims for name, dims in LinearICL.observables.items() if name != "gain"}
-    claims = ()
-    arrays = "jax"
 
-    def start(self, seed: int) -> Start:
-        if self.spec.sequences is None:
-            raise BadArgument("`sequences` must be a number, got null: softmax attention has no population form here")
-        return Start(data.initial_weights(self.spec, seed), data.build_frame(self.spec, with_moments=False))
-
-    def loss(self, weights: Weights, frame: Frame, batch: data.Sequences | None = None, key: Any = None) -> Any:
+    def forward(self, weights: Weights, sequences: data.Sequences) -> Any:
         from . import network
 
-        sequences = frame.sequences if batch is None else batch
-        assert sequences is not None
-        return network.squared_error(network.predict_softmax(weights, sequences), sequences)
+        return network.predict_softmax(weights, sequences)
 
-    def measure(self, view: reduction.View, frame: Frame) -> dict[str, Any]:
-        found = reduction.measure(view, frame)
-        del found["gain"]  # the fixed points of linear attention are no yardstick here
-        return {**found, "loss": self.loss(Weights(view.value, view.key, view.query), frame)}
+
+class OtherLoss(_OnSequences):
+    """Linear attention under another loss, for what the paper says of any loss (sections D.7, E.6)."""
+
+    name = "linear_icl/other_loss"
+    summary = "linear attention under another loss than the squared error"
+    errors = ("absolute", "log_cosh", "quartic")
+    presets = {
+        "tiny": {**Softmax.presets["tiny"], "error": "log_cosh"},
+        "quick": {"init_scale": 0.5, "sequences": 200, "steps": 2000, "error": "log_cosh"},
+        "paper": {"init_scale": 0.5, "sequences": 5000, "steps": 20_000, "error": "log_cosh"},
+    }
+
+    def forward(self, weights: Weights, sequences: data.Sequences) -> Any:
+        from . import network
+
+        return network.predict_last(weights, sequences)
+
+    def conserved(self, point: Weights, frame: Frame) -> Any:
+        return reduction.conserved(point)
+
+    def symmetries(self, seed: int) -> Sequence[Symmetry]:
+        return (*super().symmetries(seed), _flip(self.spec.heads))
+
+
+def _flip(heads: int) -> Symmetry:
+    sign = np.where(np.arange(heads) % 2 == 0, -1.0, 1.0)[:, None]
+    return Symmetry(
+        "value and keys may flip sign", lambda w: w._replace(value=w.value * sign, key=w.key * sign[:, None])
+    )

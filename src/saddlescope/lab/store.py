@@ -1,0 +1,289 @@
+"""Runs on disk: each appears whole, by one rename, under a name that says exactly what it is.
+
+`<root>/<system>/<face>-<digest>-seed<N>/` holds spec.json, meta.json and trajectory.zarr; ensembles of which only the
+stages are kept are `<face>-<digest>-seeds<first>-<last>/` with stages.json in the trajectory's place.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+import json
+import os
+import shutil
+import socket
+import sys
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from saddlescope.core.errors import BadArgument
+from saddlescope.core.stage import Prediction, Stage
+from saddlescope.core.system import Face, System
+
+from .run import Outcome, outcome_of, predicted_outcome, strict
+
+LOOKERS_ON = {"claims", "experiments", "figures", "errata"}
+"""Files of a room that look at runs and do not make them; what only they import does not count either."""
+
+ENGINES = {
+    "core": ("spec", "stage", "system", "trajectory", "tree"),
+    "numerics": ("*",),
+    "dynamics": ("*",),
+}
+"""Files outside the room that runs depend on."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to run. seeds: one, unless only stages are kept.  Everything here is part of the run's name."""
+
+    system: System
+    face: Face
+    seeds: tuple[int, ...]
+    solver: str = "default"
+    stages_only: bool = False
+
+    @property
+    def digest(self) -> str:
+        parts = [self.system.name, self.system.spec.to_json(), self.face, self._solver_settings(), sources(self.system)]
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+    def _solver_settings(self) -> str:
+        if self.face == "predict":
+            return "predict"
+        from saddlescope.dynamics.solvers import solver
+
+        kind = "together" if self.stages_only else "alone"
+        return f"{kind} {solver(self.solver)}" if self.face == "flow" else "train"
+
+    @property
+    def name(self) -> str:
+        first, last = self.seeds[0], self.seeds[-1]
+        which = f"seeds{first}-{last}" if self.stages_only else f"seed{first}"
+        return f"{self.face}-{self.digest}-{which}"
+
+    @property
+    def words(self) -> str:
+        return f"{self.face} {self.system.name} seed{'s' * self.stages_only} {self.seeds[0]}" + (
+            f"-{self.seeds[-1]}" if self.stages_only else ""
+        )
+
+
+def sources(system: System) -> str:
+    """Hash of the code that a run of this system depends on: the engines, and its room but for the lookers-on."""
+    return _sources(type(system))
+
+
+@cache
+def _sources(kind: type[System]) -> str:
+    package = Path(__file__).parents[1]
+    files = [file for room, names in ENGINES.items() for name in names for file in (package / room).glob(f"{name}.py")]
+    # A variant may be built on classes of another folder (a user's system that extends one of ours).
+    for base in kind.__mro__:
+        if issubclass(base, System) and base is not System:
+            files += _neighbours(Path(inspect.getfile(base)))
+    text = b"\0".join(file.read_bytes() for file in sorted(set(files)))
+    return hashlib.sha256(text).hexdigest()[:16]
+
+
+def _neighbours(file: Path) -> set[Path]:
+    """A file with all that it imports, directly or not, from its own folder, lookers-on left out."""
+    found, queue = set(), [file]
+    while queue:
+        found.add(here := queue.pop())
+        for node in ast.walk(ast.parse(here.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.level == 1:
+                names = [node.module] if node.module else [alias.name for alias in node.names]
+                paths = [here.with_name(f"{name}.py") for name in names if name not in LOOKERS_ON]
+                queue += [path for path in paths if path.is_file() and path not in found]
+    return found
+
+
+class Store:
+    """Runs below `root`. Several processes may use one store: who comes second finds the run there and drops his."""
+
+    def __init__(self, root: Path):
+        self.root = root
+
+    def prepare(self) -> None:
+        """Make sure that runs can be written."""
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            probe = self.root / _partial_name()
+            probe.mkdir()
+            probe.rmdir()
+        except OSError as error:
+            raise BadArgument(f"cannot write to {self.root}: {error.strerror}; choose another folder with --out") from (
+                error
+            )
+        self.sweep()
+
+    def sweep(self) -> None:
+        """Remove what killed processes of this machine left half-written."""
+        for depth in ("", "*/", "*/*/"):
+            for partial in self.root.glob(f"{depth}{_PARTIAL}{socket.gethostname()}-*"):
+                if not _alive(int(partial.name.rsplit("-", 2)[1])):
+                    shutil.rmtree(partial, ignore_errors=True)
+
+    def folder(self, request: Request) -> Path:
+        return self.root / request.system.name / request.name
+
+    def unfinished(self, request: Request) -> Path:
+        """Where a long training keeps its checkpoint until it is done."""
+        return self.folder(request).with_name(f".unfinished-{request.name}.npz")
+
+    def __contains__(self, request: Request) -> bool:
+        return (self.folder(request) / "meta.json").is_file()
+
+    def save(self, request: Request, outcomes: Sequence[Outcome]) -> None:
+        """Write a finished run. What is there already stays: it is the same run."""
+        final = self.folder(request)
+        final.parent.mkdir(parents=True, exist_ok=True)
+        partial = final.parent / _partial_name()
+        try:
+            partial.mkdir()
+            (partial / "spec.json").write_text(request.system.spec.to_json() + "\n")
+            if request.stages_only:
+                (partial / "stages.json").write_text(json.dumps([_brief(outcome) for outcome in outcomes]))
+            elif outcomes[0].trajectory is not None:
+                outcomes[0].trajectory.to_zarr(partial / "trajectory.zarr", mode="w", consolidated=False)
+            (partial / "meta.json").write_text(json.dumps(_meta(request, outcomes), indent=1) + "\n")
+            try:
+                partial.rename(final)
+            except OSError:
+                if request not in self:
+                    raise
+            self.unfinished(request).unlink(missing_ok=True)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+    def load(self, request: Request) -> list[Outcome]:
+        """The outcomes of a stored run. One that cannot be read is removed, and missing from then on."""
+        folder = self.folder(request)
+        try:
+            meta = json.loads((folder / "meta.json").read_text())
+            prediction = _prediction_from(meta["prediction"])
+            if request.stages_only:
+                return [
+                    _from_brief(request, brief, prediction)
+                    for brief in json.loads((folder / "stages.json").read_text())
+                ]
+            if request.face == "predict":
+                assert prediction is not None
+                return [predicted_outcome(request.system, request.seeds[0], prediction, meta["seconds"])]
+            import xarray
+
+            trajectory = xarray.load_dataset(folder / "trajectory.zarr", engine="zarr", consolidated=False)
+            seed, seconds = request.seeds[0], meta["seconds"]
+            return [outcome_of(request.system, request.face, seed, trajectory, prediction, seconds)]
+        except (OSError, ValueError, KeyError, TypeError, AssertionError) as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise Damaged(f"{folder} was damaged and has been removed ({type(error).__name__}: {error})") from error
+
+
+class Damaged(RuntimeError):
+    """A stored run could not be read."""
+
+
+_PARTIAL = ".partial-"
+
+
+def _partial_name() -> str:
+    return f"{_PARTIAL}{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _meta(request: Request, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    prediction = outcomes[0].prediction
+    return strict(
+        {
+            "system": request.system.name,
+            "face": request.face,
+            "seeds": list(request.seeds),
+            "result": outcomes[0].result if len(outcomes) == 1 else _results(outcomes),
+            "solver": outcomes[0].solver,
+            "seconds": sum(outcome.seconds for outcome in outcomes),
+            "sources": sources(request.system),
+            "argv": sys.argv,
+            "dtype": "float64",
+            "device": "cpu" if request.face != "train" else _device(),
+            "versions": versions(),
+            "prediction": None if prediction is None else _prediction_to(prediction),
+        }
+    )
+
+
+def _results(outcomes: Sequence[Outcome]) -> dict[str, int]:
+    words = [outcome.result.partition(":")[0] for outcome in outcomes]
+    return {word: words.count(word) for word in sorted(set(words))}
+
+
+def _device() -> str:
+    import jax
+
+    return jax.devices()[0].device_kind
+
+
+def versions() -> dict[str, str]:
+    """Of everything that numbers depend on."""
+    from importlib.metadata import version
+
+    import saddlescope
+
+    found = {name: version(name) for name in ("numpy", "scipy", "jax", "jaxlib", "optax", "diffrax", "xarray", "zarr")}
+    return {"saddlescope": saddlescope.__version__, "python": sys.version.split()[0], **found}
+
+
+def _prediction_to(prediction: Prediction) -> dict[str, Any]:
+    """Without the points on the plateaus, which the system makes again whenever they are wanted."""
+    return {
+        "stages": [stage.to_dict() for stage in prediction.stages],
+        "marks": [list(mark) for mark in prediction.marks],
+        "initial_loss": prediction.initial_loss,
+        "observables": {name: value for name, value in prediction.observables.items()},
+        "solver": prediction.solver,
+        "notes": list(prediction.notes),
+    }
+
+
+def _prediction_from(fields: dict[str, Any] | None) -> Prediction | None:
+    if fields is None:
+        return None
+    import numpy as np
+
+    from saddlescope.core.stage import Mark
+
+    marks = [Mark(name, level, event, tuple(index)) for name, level, event, index in fields["marks"]]
+    return Prediction(
+        stages=tuple(Stage.from_dict(stage) for stage in fields["stages"]),
+        marks=tuple(marks),
+        initial_loss=fields["initial_loss"],
+        observables={name: np.asarray(value) for name, value in fields["observables"].items()},
+        solver=fields["solver"],
+        notes=tuple(fields["notes"]),
+    )
+
+
+def _brief(outcome: Outcome) -> dict[str, Any]:
+    kept = ("seed", "final_loss", "conserved_drift", "solver", "result", "seconds")
+    stages = [stage.to_dict() for stage in outcome.stages]
+    return strict({**{name: getattr(outcome, name) for name in kept}, "stages": stages})
+
+
+def _from_brief(request: Request, brief: dict[str, Any], prediction: Prediction | None) -> Outcome:
+    stages = [Stage.from_dict(stage) for stage in brief.pop("stages")]
+    return Outcome(request.system, request.face, stages=stages, observables={}, prediction=prediction, **brief)

@@ -1,0 +1,56 @@
+"""What every paper's room must hold besides its systems, by discovery."""
+
+from __future__ import annotations
+
+import pytest
+
+from saddlescope.core.room import rooms
+from saddlescope.lab.sources import BEGIN, END, equation_table
+
+ROOMS = list(rooms().values())
+LINES = {"linear_icl": 63}
+"""Statements, equations, figures, tables and experiments that were counted in each paper."""
+
+each_room = pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
+
+
+@each_room
+def test_every_line_of_the_inventory_points_somewhere(room):
+    assert room.astray() == []
+    assert room.coverage()["covered"] == room.coverage()["lines"] == LINES[room.name]
+    assert len({line.id for line in room.inventory}) == LINES[room.name]
+
+
+@each_room
+def test_every_claim_erratum_and_figure_is_somewhere_in_the_inventory(room):
+    """What no line of the paper leads to is ours, and says so."""
+    pointed = {pointer for line in room.inventory for pointer in line.points_to}
+    assert {claim.name for claim in room.claims if ("claim", claim.name) not in pointed} == set()
+    assert {figure for figure in room.figures if ("figure", figure) not in pointed} == set()
+    assert {erratum.name for erratum in room.errata if ("erratum", erratum.name) not in pointed} == set()
+
+
+@each_room
+def test_every_experiment_is_used(room):
+    used = {claim.experiment for claim in room.claims}
+    used |= {name for figure in room.figures.values() for name in figure.experiments}
+    assert set(room.experiments) == used
+
+
+@each_room
+def test_figures_say_what_to_look_for(room):
+    for figure in room.figures.values():
+        assert len(figure.caption) > 40 and len(figure.look_for) > 20 and figure.source, figure.name
+
+
+@each_room
+def test_corrections_belong_to_claims(room):
+    names = {claim.name for claim in room.claims}
+    assert {claim.repairs for claim in room.claims if claim.repairs} <= names
+
+
+@each_room
+def test_the_table_of_equations_is_that_of_the_code(room):
+    text = (room.folder / "README.md").read_text()
+    found = text.partition(BEGIN)[2].partition(END)[0].strip()
+    assert found == equation_table(room.systems[0]), "run `make tables`"

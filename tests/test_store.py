@@ -1,0 +1,146 @@
+"""Runs on disk: whole or absent, named by what they are, and never lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import saddlescope as ss
+from saddlescope.core.errors import BadArgument
+from saddlescope.lab.ensemble import all_at_once
+from saddlescope.lab.run import run_face
+from saddlescope.lab.store import Damaged, Request, Store, _neighbours, sources
+from saddlescope.systems.linear_icl import system as linear_icl_module
+
+TINY = ss.system("linear_icl", "tiny")
+
+
+def request(system=TINY, face: Any = "flow", seeds=(0,), **kwargs):
+    return Request(system, face, seeds, **kwargs)
+
+
+@pytest.fixture
+def store(tmp_path):
+    kept = Store(tmp_path / "runs")
+    kept.prepare()
+    return kept
+
+
+@pytest.mark.parametrize("face", ["predict", "flow", "train"])
+def test_a_run_comes_back_as_it_was(store, face):
+    asked = request(face=face)
+    outcome = run_face(TINY, face, 0)
+    store.save(asked, [outcome])
+    (found,) = store.load(asked)
+    assert found.to_dict() == outcome.to_dict()
+    assert found.prediction is not None and outcome.prediction is not None
+    assert found.prediction.marks == outcome.prediction.marks
+    if outcome.trajectory is not None:
+        assert found.trajectory.identical(outcome.trajectory)
+
+
+def test_an_ensemble_keeps_its_stages(store):
+    seeds = tuple(range(3))
+    asked = request(seeds=seeds, stages_only=True)
+    outcomes = all_at_once(TINY, "default", seeds)
+    store.save(asked, outcomes)
+    found = store.load(asked)
+    assert [list(outcome.stages) for outcome in found] == [list(outcome.stages) for outcome in outcomes]
+    assert store.folder(asked).name.endswith("-seeds0-2")
+
+
+def test_the_folder_says_what_it_holds(store):
+    asked = request(seeds=(3,))
+    store.save(asked, [run_face(TINY, "flow", 3)])
+    folder = store.root / "linear_icl" / f"flow-{asked.digest}-seed3"
+    assert {path.name for path in folder.iterdir()} == {"spec.json", "meta.json", "trajectory.zarr"}
+    assert json.loads((folder / "spec.json").read_text()) == TINY.spec.to_dict()
+    meta = json.loads((folder / "meta.json").read_text())
+    assert {"versions", "argv", "seeds", "dtype", "device", "seconds", "result", "sources"} <= set(meta)
+
+
+def test_the_name_covers_everything_that_matters():
+    other = ss.system("linear_icl", "tiny", init_scale=0.2)
+    names = [
+        request().name,
+        request(other).name,
+        request(face="train").name,
+        request(seeds=(1,)).name,
+        request(solver="tight").name,
+        request(ss.system("linear_icl/next_token", "tiny")).name,
+        request(stages_only=True).name,
+    ]
+    assert len(set(names)) == len(names)
+    assert request().name == request(ss.system("linear_icl", "tiny")).name
+
+
+def test_runs_depend_on_the_code_that_makes_them_and_on_no_other():
+    from pathlib import Path
+
+    files = {file.name for file in _neighbours(Path(str(linear_icl_module.__file__)))}
+    assert {"data.py", "reduction.py", "escape.py", "prediction.py", "network.py"} <= files
+    assert not {"claims.py", "measures.py", "figures.py", "errata.py", "evidence.py"} & files
+    assert sources(TINY) == sources(ss.system("linear_icl", "quick"))
+
+
+def test_a_damaged_run_is_removed_and_said_to_be(store):
+    asked = request()
+    store.save(asked, [run_face(TINY, "flow", 0)])
+    (store.folder(asked) / "trajectory.zarr" / "zarr.json").write_text("{")
+    with pytest.raises(Damaged, match="damaged and has been removed"):
+        store.load(asked)
+    assert asked not in store
+
+
+def test_who_comes_second_finds_the_run_there(store):
+    asked, outcome = request(), run_face(TINY, "flow", 0)
+    store.save(asked, [outcome])
+    store.save(asked, [outcome])
+    assert [path.name for path in store.folder(asked).parent.iterdir()] == [asked.name]
+    assert store.load(asked)[0].to_dict() == outcome.to_dict()
+
+
+def test_what_killed_processes_left_is_swept_up_and_nothing_else(store):
+    import socket
+
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    folder = store.root / "linear_icl"
+    left = [folder / f".partial-{socket.gethostname()}-{pid}-abc" for pid in (dead.pid, os.getpid())]
+    elsewhere = folder / f".partial-elsewhere-{dead.pid}-abc"
+    for path in (*left, elsewhere):
+        path.mkdir(parents=True)
+    store.prepare()
+    assert [path.exists() for path in (*left, elsewhere)] == [False, True, True]
+
+
+def test_a_full_disk_leaves_earlier_runs_and_no_rubbish(store):
+    """The limit on the size of a file stands for the full disk: writes fail in the middle, with a real error."""
+    first, second = request(), request(seeds=(1,))
+    store.save(first, [run_face(TINY, "flow", 0)])
+    outcome = run_face(TINY, "flow", 1)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            store.save(second, [outcome])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert [path.name for path in store.folder(first).parent.iterdir()] == [first.name]
+    assert np.isfinite(store.load(first)[0].final_loss)
+
+
+def test_a_folder_that_cannot_be_written_is_refused_at_once(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadArgument, match="choose another folder with --out"):
+        Store(tmp_path / "file" / "runs").prepare()
