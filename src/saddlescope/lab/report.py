@@ -83,7 +83,7 @@ def _paper(result: Reproduced, folder: Path, full: bool, tick: Tick) -> dict[str
         "counts": _counts(result.verdicts),
         "claims": [_claim(verdict) for verdict in result.verdicts],
         "figures": list(_figures(result, folder, tick)),
-        "errata": [erratum_row(erratum) for erratum in room.errata] if result.chosen.whole else [],
+        "errata": [erratum_row(erratum) for erratum in room.errata] if result.chosen.whole else None,
         "coverage": room.coverage(),
         "inventory": [
             {

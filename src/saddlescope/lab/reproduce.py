@@ -84,7 +84,7 @@ def _whole(found: Room) -> Chosen:
 
 
 def _some(found: Room, names: Sequence[str]) -> Chosen:
-    figures = tuple(found.figures[name] for name in dict.fromkeys(names))
+    figures = tuple(figure for name, figure in found.figures.items() if name in names)
     needed = dict.fromkeys(name for figure in figures for name in figure.experiments)
     return Chosen(found, figures, tuple(found.experiments[name] for name in needed), False)
 
