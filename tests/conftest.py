@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 import types
 from pathlib import Path
@@ -29,3 +30,11 @@ EXAMPLE = _module_from_contributing()
 def squares():
     """The example system with its tiny preset."""
     return EXAMPLE.Squares(EXAMPLE.Squares.preset("tiny"))
+
+
+@pytest.fixture(scope="session")
+def browser():
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if found := shutil.which(name):
+            return found
+    pytest.skip("needs chromium, chromium-browser or google-chrome on PATH")

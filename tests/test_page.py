@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import copy
-import html
 import re
-import shutil
-import struct
-import subprocess
 from html.parser import HTMLParser
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from saddlescope.show.page import anchor, comparison, duration, number, render
+
+from .browser import opens_well
 
 SVG = """<?xml version="1.0" encoding="utf-8" standalone="no"?>
 <!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN" "http://www.w3.org/Graphics/SVG/1.1/DTD/svg11.dtd">
@@ -287,36 +284,5 @@ def test_durations():
 # ---- in a browser ----------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def browser():
-    for name in ("chromium", "chromium-browser", "google-chrome"):
-        if found := shutil.which(name):
-            return found
-    pytest.skip("needs chromium, chromium-browser or google-chrome on PATH")
-
-
-def browse(browser: str, where: Path, *options: str) -> str:
-    quiet = "--disable-gpu --disable-background-networking --disable-component-update --no-first-run --hide-scrollbars"
-    command = [browser, "--headless", "--no-sandbox", *quiet.split(), f"--user-data-dir={where.parent / 'profile'}"]
-    run = subprocess.run([*command, *options, where.as_uri()], capture_output=True, text=True, timeout=120)
-    assert run.returncode == 0, run.stderr
-    return run.stdout
-
-
 def test_page_in_a_browser(page, browser, tmp_path):
-    """The window of a headless browser has a least width; a frame has none, and its media queries see its own."""
-    whole, framed = tmp_path / "page.html", tmp_path / "framed.html"
-    whole.write_text(page, encoding="utf-8")
-    inner = html.escape(page.replace("<details>", "<details open>"))
-    look = "document.title = 'wide ' + this.contentDocument.documentElement.scrollWidth"
-    frame = f'<iframe style="width:390px;height:3000px;border:0" onload="{look}" srcdoc="{inner}"></iframe>'
-    framed.write_text(f'<!DOCTYPE html><meta charset="utf-8"><body style="margin:0">{frame}', encoding="utf-8")
-
-    assert "<title>wide 390</title>" in browse(browser, framed, "--dump-dom")
-    for name, width, source in (("wide", 1280, whole), ("narrow", 500, framed)):
-        picture = tmp_path / f"{name}.png"
-        browse(browser, source, f"--window-size={width},1200", f"--screenshot={picture}")
-        assert struct.unpack(">II", picture.read_bytes()[16:24]) == (width, 1200)
-    paper = tmp_path / "page.pdf"
-    browse(browser, whole, "--no-pdf-header-footer", f"--print-to-pdf={paper}")
-    assert paper.read_bytes().startswith(b"%PDF-")
+    opens_well(browser, page, tmp_path)

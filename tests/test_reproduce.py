@@ -19,6 +19,8 @@ from saddlescope.lab.reproduce import choose, reproduce, requests_of
 from saddlescope.lab.store import Store
 from saddlescope.testing.sabotage import refutations
 
+from .browser import opens_well
+
 # The quick reproduction is made once, so all that look at it run in one process.
 pytestmark = pytest.mark.xdist_group("reproduce")
 
@@ -99,6 +101,10 @@ def test_the_report_shows_everything_and_needs_nothing(quick):
             assert (out / "figures" / f"{found.name}-{figure.name}.svg").is_file()
         for line in found.inventory:
             assert line.id in page
+
+
+def test_the_report_in_a_browser(quick, browser, tmp_path):
+    opens_well(browser, (quick[0] / "report.html").read_text(), tmp_path)
 
 
 def test_one_figure_alone_draws_on_its_own_experiments(quick, tmp_path):
@@ -182,13 +188,27 @@ def test_two_at_once_in_one_store(tmp_path, undisturbed):
     assert not list(tmp_path.glob("runs/**/.partial-*"))
 
 
+def test_an_interrupt_leaves_nothing_half_written(tmp_path):
+    process = subprocess.Popen([*COMMAND, SMALL, "--out", str(tmp_path)], stderr=subprocess.PIPE, text=True)
+    wait_for_a_run(tmp_path)
+    process.send_signal(signal.SIGINT)
+    _, words = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "interrupted" in words and "Traceback" not in words
+    assert not list(tmp_path.glob("runs/**/.partial-*"))
+
+
+def wait_for_a_run(out):
+    deadline = time.monotonic() + 60
+    while not list(out.glob("runs/*/*/meta.json")) and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+
 def test_workers_end_with_their_parent(tmp_path):
     process = subprocess.Popen(
         [*COMMAND, SMALL, "--out", str(tmp_path)], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
     )
-    deadline = time.monotonic() + 60
-    while not list(tmp_path.glob("runs/*/*/meta.json")) and time.monotonic() < deadline:
-        time.sleep(0.1)
+    wait_for_a_run(tmp_path)
     process.kill()
     process.wait()
     time.sleep(3)

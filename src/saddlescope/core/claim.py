@@ -94,7 +94,12 @@ def monotone(direction: Literal["rises", "falls"], because: str, slack: float = 
     """Along the last axis nothing moves against `direction`; the value is the worst step, `slack` what is forgiven."""
     sign = 1.0 if direction == "rises" else -1.0
     return Relation(
-        "monotone", because, lambda v, _: _extreme(np.min, sign * np.diff(v, axis=-1)), -slack, "at least", _listing
+        "monotone",
+        because,
+        lambda v, _: _extreme(np.min, sign * np.diff(v, axis=-1)),
+        0.0 - slack,
+        "at least",
+        _listing,
     )
 
 

@@ -10,6 +10,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -53,29 +54,34 @@ def _table(title: str, *columns: str) -> Table:
             "claim",
             "verdict",
             "source",
-            "printed",
-            "what holds",
         )
         table.add_column(name, justify="left" if words else "right", overflow="fold")
     return table
 
 
 def systems() -> Rows:
+    """Variants share the claims and figures of their room, which are counted with its main system."""
     from saddlescope.core.registry import system_types
+    from saddlescope.core.room import rooms
 
+    found = rooms()
     rows = [
         {
             "system": kind.name,
             "faces": list(kind.faces),
-            "claims": len(kind.__dict__.get("claims", ())),
+            "claims": len(found[name].claims) if (name := kind.name) in found else None,
+            "figures": len(found[name].figures) if name in found else None,
+            "errata": len(found[name].errata) if name in found else None,
             "presets": list(kind.presets),
             "summary": kind.summary,
         }
         for kind in system_types().values()
     ]
     table = _table("", "system", "faces", "claims", "what it is")
+    table.columns[0].no_wrap = True
     for row in rows:
-        table.add_row(row["system"], ", ".join(row["faces"]), str(row["claims"]), row["summary"])
+        claims = "" if row["claims"] is None else str(row["claims"])
+        table.add_row(row["system"], ", ".join(row["faces"]), claims, row["summary"])
     return Rows(rows, [table])
 
 
@@ -119,11 +125,18 @@ def verdicts(rows: Sequence[dict[str, Any]], page: Path) -> Rows:
 
 
 def errata(rows: Sequence[dict[str, Any]]) -> Rows:
-    table = _table("", "where", "severity", "printed", "what holds", "off as printed", "repaired")
+    """Blocks of text: in a table's columns the sentences would be a word wide."""
+    parts: list[Any] = []
     for row in rows:
-        off = number(row["off_printed"], 2), number(row["off_repaired"], 2)
-        table.add_row(row["where"], row["severity"], row["printed"], row["true"], *off)
-    return Rows(rows, [table] if rows else ["none known"])
+        off = f"{number(row['off_printed'], 2)} as printed, {number(row['off_repaired'], 2)} repaired: {row['measure']}"
+        block = Table.grid(padding=(0, 2))
+        block.add_column(style="dim")
+        block.add_column(overflow="fold")
+        block.add_row("", f"[bold]{escape(row['where'])}[/], {row['severity']}", style="not dim")
+        for name, text in (*((name, row[name]) for name in ("printed", "true", "repair")), ("off by", off)):
+            block.add_row(name, escape(text))
+        parts += [block, ""]
+    return Rows(rows, parts or ["none known"])
 
 
 def fields(kind: type[System]) -> Rows:
