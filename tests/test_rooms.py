@@ -54,3 +54,9 @@ def test_the_table_of_equations_is_that_of_the_code(room):
     text = (room.folder / "README.md").read_text()
     found = text.partition(BEGIN)[2].partition(END)[0].strip()
     assert found == equation_table(room.systems[0]), "run `make tables`"
+
+
+def test_every_numbered_equation_has_its_function():
+    """Of linear_icl: (1) to (51)."""
+    table = equation_table(next(room for room in ROOMS if room.name == "linear_icl").systems[0])
+    assert [number for number in range(1, 52) if f"Eq. ({number})" not in table] == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -98,6 +99,55 @@ def test_a_damaged_run_is_removed_and_said_to_be(store):
     with pytest.raises(Damaged, match="damaged and has been removed"):
         store.load(asked)
     assert asked not in store
+
+
+@pytest.mark.parametrize("harm", ["chunk", "no meta", "meta is a folder", "nested", "file", "link", "loop"])
+def test_a_run_that_is_none_makes_room(store, tmp_path, harm):
+    asked, outcome = request(), run_face(TINY, "flow", 0)
+    store.save(asked, [outcome])
+    folder, elsewhere = store.folder(asked), tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "precious").write_text("")
+    if harm == "chunk":
+        files = (path for path in (folder / "trajectory.zarr" / "loss").rglob("*") if path.is_file())
+        chunk = next(path for path in files if path.suffix != ".json")
+        chunk.write_bytes(chunk.read_bytes()[:20])
+    elif harm == "no meta":
+        (folder / "meta.json").unlink()
+    elif harm == "meta is a folder":
+        (folder / "meta.json").unlink()
+        (folder / "meta.json").mkdir()
+    elif harm == "nested":
+        (folder / "meta.json").write_text("[" * 100_000)
+    else:
+        shutil.rmtree(folder)
+        if harm == "file":
+            folder.write_text("")
+        else:
+            folder.symlink_to(elsewhere if harm == "link" else folder)
+    if asked in store:
+        with pytest.raises(Damaged):
+            store.load(asked)
+    assert asked not in store
+    store.save(asked, [outcome])
+    assert store.load(asked)[0].to_dict() == outcome.to_dict()
+    assert (elsewhere / "precious").exists()
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", "null"])
+def test_an_ensemble_must_be_whole(store, content):
+    asked = request(seeds=(0, 1), stages_only=True)
+    store.save(asked, all_at_once(TINY, "default", (0, 1)))
+    (store.folder(asked) / "stages.json").write_text(content)
+    with pytest.raises(Damaged):
+        store.load(asked)
+
+
+def test_odd_names_in_the_store_do_no_harm(store):
+    import socket
+
+    (store.root / "linear_icl" / f".partial-{socket.gethostname()}-abc-x").mkdir(parents=True)
+    store.prepare()
 
 
 def test_who_comes_second_finds_the_run_there(store):

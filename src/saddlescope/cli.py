@@ -74,7 +74,8 @@ def reproduce(
 ) -> int:
     """Run the papers' experiments, judge their claims, draw their figures, write report.html.
 
-    A run that is already there is not made again, so a call that was interrupted goes on where it stopped.
+    A run that is already there is not made again, so a call that was interrupted goes on where it stopped. The report
+    shows what this call was asked for; the next one writes its own in the same place.
 
     Example: saddlescope reproduce linear_icl --full
     """
@@ -91,7 +92,7 @@ def reproduce(
     with progress("reproduce") as tick:
         results = run_and_judge(chosen, Store(out / "runs"), full=full, tick=tick)
     with progress("figures") as tick:
-        page = write_report(results, out, full=full, seconds=wall.perf_counter() - began, tick=tick)
+        page = write_report(results, out, full=full, began=began, tick=tick)
     rows = verdict_rows(results)
     return _print(rows if json else tables.verdicts(rows, page), json)
 

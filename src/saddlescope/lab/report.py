@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
+import time as wall
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,8 +42,11 @@ def verdict_rows(results: Sequence[Reproduced]) -> list[dict[str, Any]]:
     ]
 
 
-def write_report(results: Sequence[Reproduced], out: Path, *, full: bool, seconds: float, tick: Tick = silent) -> Path:
-    """Draw the figures into `out`/figures and write `out`/report.html, each whole or not at all."""
+def write_report(results: Sequence[Reproduced], out: Path, *, full: bool, began: float, tick: Tick = silent) -> Path:
+    """Draw the figures into `out`/figures and write `out`/report.html, each whole or not at all.
+
+    began: when the call did, by time.perf_counter.
+    """
     from saddlescope.show.page import render
 
     figures = out / "figures"
@@ -54,7 +58,7 @@ def write_report(results: Sequence[Reproduced], out: Path, *, full: bool, second
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "full": full,
         "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
-        "seconds": seconds,
+        "seconds": wall.perf_counter() - began,
         "provenance": {
             **{name: version for name, version in versions().items() if name != "saddlescope"},
             "machine": f"{platform.system()} {platform.machine()}",

@@ -127,8 +127,9 @@ class Store:
         """Remove what killed processes of this machine left half-written."""
         for depth in ("", "*/", "*/*/"):
             for partial in self.root.glob(f"{depth}{_PARTIAL}{socket.gethostname()}-*"):
-                if not _alive(int(partial.name.rsplit("-", 2)[1])):
-                    shutil.rmtree(partial, ignore_errors=True)
+                pid = partial.name.rsplit("-", 2)[1]
+                if pid.isdigit() and not _alive(int(pid)):
+                    _remove(partial)
 
     def folder(self, request: Request) -> Path:
         return self.root / request.system.name / request.name
@@ -138,7 +139,8 @@ class Store:
         return self.folder(request).with_name(f".unfinished-{request.name}.npz")
 
     def __contains__(self, request: Request) -> bool:
-        return (self.folder(request) / "meta.json").is_file()
+        folder = self.folder(request)
+        return not folder.is_symlink() and (folder / "meta.json").is_file()
 
     def save(self, request: Request, outcomes: Sequence[Outcome]) -> None:
         """Write a finished run. What is there already stays: it is the same run."""
@@ -153,14 +155,17 @@ class Store:
             elif outcomes[0].trajectory is not None:
                 outcomes[0].trajectory.to_zarr(partial / "trajectory.zarr", mode="w", consolidated=False)
             (partial / "meta.json").write_text(json.dumps(_meta(request, outcomes), indent=1) + "\n")
-            try:
-                partial.rename(final)
-            except OSError:
-                if request not in self:
-                    raise
+            if request not in self:
+                # What has the name of a run and is none (no meta.json, a file, a link to elsewhere) makes room.
+                _remove(final)
+                try:
+                    partial.rename(final)
+                except OSError:  # somebody else was faster
+                    if request not in self:
+                        raise
             self.unfinished(request).unlink(missing_ok=True)
         finally:
-            shutil.rmtree(partial, ignore_errors=True)
+            _remove(partial)
 
     def load(self, request: Request) -> list[Outcome]:
         """The outcomes of a stored run. One that cannot be read is removed, and missing from then on."""
@@ -169,10 +174,10 @@ class Store:
             meta = json.loads((folder / "meta.json").read_text())
             prediction = _prediction_from(meta["prediction"])
             if request.stages_only:
-                return [
-                    _from_brief(request, brief, prediction)
-                    for brief in json.loads((folder / "stages.json").read_text())
-                ]
+                briefs = json.loads((folder / "stages.json").read_text())
+                if [brief["seed"] for brief in briefs] != list(request.seeds):
+                    raise ValueError("it holds other seeds")
+                return [_from_brief(request, brief, prediction) for brief in briefs]
             if request.face == "predict":
                 assert prediction is not None
                 return [predicted_outcome(request.system, request.seeds[0], prediction, meta["seconds"])]
@@ -181,8 +186,8 @@ class Store:
             trajectory = xarray.load_dataset(folder / "trajectory.zarr", engine="zarr", consolidated=False)
             seed, seconds = request.seeds[0], meta["seconds"]
             return [outcome_of(request.system, request.face, seed, trajectory, prediction, seconds)]
-        except (OSError, ValueError, KeyError, TypeError, AssertionError) as error:
-            shutil.rmtree(folder, ignore_errors=True)
+        except Exception as error:  # a damaged file may raise anything, from a decoder's error to a recursion
+            _remove(folder)
             raise Damaged(f"{folder} was damaged and has been removed ({type(error).__name__}: {error})") from error
 
 
@@ -191,6 +196,14 @@ class Damaged(RuntimeError):
 
 
 _PARTIAL = ".partial-"
+
+
+def _remove(path: Path) -> None:
+    """A folder with all it holds, a file, or a link but not what it leads to."""
+    if path.is_symlink() or path.is_file():
+        path.unlink(missing_ok=True)
+    else:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _partial_name() -> str:

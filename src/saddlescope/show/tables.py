@@ -114,7 +114,7 @@ COLOURS = {"supported": "green", "refuted": "red", "undecided": "yellow"}
 
 def verdicts(rows: Sequence[dict[str, Any]], page: Path) -> Rows:
     table = _table("", "verdict", "claim", "value", "bound", "source")
-    table.columns[1].no_wrap = True
+    table.columns[0].no_wrap = table.columns[1].no_wrap = True
     for row in rows:
         value, bound = number(row["value"], 3), number(row["bound"], 3)
         colour = COLOURS[row["verdict"]]

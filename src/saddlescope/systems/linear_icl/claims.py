@@ -23,6 +23,7 @@ from saddlescope.core.claim import (
 from . import landscape, measures, prompts
 
 PAPER = "zhang2025"
+OURS = "saddlescope"
 
 EXACT = "an identity: weights are of order one and sums have some hundred terms of rounding 1e-16"
 COUNT = "a count has no tolerance"
@@ -33,15 +34,19 @@ ORDER = "an order has no tolerance"
 
 
 def _decidable(run: Evidence, smallest: float = 0.1) -> str | None:
-    """Why a run cannot decide what the paper says of the population from a small start, or None."""
+    """Why a run cannot decide what the paper says of the population from a small start, or None.
+
+    Its length counts, and not what was seen in it: a run that is long enough and lacks a drop is a refutation.
+    """
     spec = run.system.spec
     if spec.sequences is not None:
         return "a statement about the population, and this run has finitely many sequences"
     if spec.init_scale > smallest:
         return f"init_scale {spec.init_scale} is not small"
-    if run.prediction is None or len(run.stages) < len(run.prediction.stages):
-        return f"{len(run.stages)} stages were seen, which are not all"
-    return None if run.result == "finished" else run.result
+    last = run.prediction.last_time if run.prediction else None
+    if last is None or run.trajectory["time"].values[-1] < last:
+        return "the run is shorter than the predicted time of the last drop"
+    return None
 
 
 def _small(run: Evidence) -> str | None:
@@ -57,6 +62,11 @@ def _rank_one(run: Evidence) -> str | None:
 
 def _sample(run: Evidence) -> str | None:
     return None if run.system.spec.sequences is not None else "a statement about finitely many sequences"
+
+
+def _many(run: Evidence) -> str | None:
+    count = run.system.spec.sequences
+    return None if count is not None and count >= 5000 else "a statement about thousands of sequences"
 
 
 def _mirrored(run: Evidence) -> str | None:
@@ -88,7 +98,7 @@ CLAIMS = (
         name="number_of_drops",
         says="From a small start the loss falls in D abrupt drops.",
         source=(PAPER, "section 3.2, Fig. 1(a)"),
-        measured=measures.drops_seen,
+        measured=lambda run: [measures.drops_seen(run)],
         expected=lambda run: [run.system.spec.stage_count],
         relation=close(0.0, because=f"{COUNT}; drops are found in the curve alone, without the theory's levels"),
         applies=_rank_one,
@@ -122,33 +132,41 @@ CLAIMS = (
         source=(PAPER, "section 3.2"),
         measured=measures.gain_errors,
         relation=bounded(
-            1e-2, because="a plateau of dwell 0.15 leaves the next direction at a few thousandths at most"
+            1e-4,
+            because="what grows on a conspicuous plateau is some percent of its size, cubed, at its flattest point",
         ),
         applies=_rank_one,
         **STAIRCASE,
     ),
     Claim(
         name="last_plateau",
-        says="Training ends at the loss of M_m, m the number of directions that the heads can hold.",
-        source=(PAPER, "Eq. (5)"),
+        says="Training ends at the loss of M_D.",
+        source=(PAPER, "Eq. (5), section 3.3"),
         measured=lambda run: [measures.series(run, "loss")[-1]],
-        expected=lambda run: [run.prediction.stages[-1].loss],
-        relation=close(1e-5, because="the run ends when the last plateau is within 1e-6"),
+        expected=lambda run: [measures.theory_level(run, run.system.spec.stage_count)],
+        relation=close(1e-6, because="a run is prolonged until the last plateau is within 1e-6"),
         applies=_decidable,
         **STAIRCASE,
     ),
     Claim(
+        name="fewer_heads_stop_earlier",
+        says="Where heads and pairs hold fewer directions than there are, training ends at M_m with m = HR.",
+        source=(PAPER, "section 3.2, with the condition that it lacks"),
+        measured=lambda run: [measures.series(run, "loss")[-1]],
+        expected=lambda run: [measures.theory_level(run, run.system.spec.heads * run.system.spec.rank)],
+        relation=close(1e-6, because="a run is prolonged until the last plateau is within 1e-6"),
+        applies=lambda run: None if run.system.spec.stage_count < run.system.spec.dim else "there are heads enough",
+        experiment="few_heads",
+        seeds=all_of(4),
+    ),
+    Claim(
         name="learned_gain",
         says="At the end every eigenvector is fitted with the coefficient of Eq. (4).",
-        source=(PAPER, "Eq. (4)"),
-        measured=lambda run: measures.series(run, "gain")[-1][: run.system.spec.stage_count],
+        source=(PAPER, "Eq. (4), (6a)"),
+        measured=lambda run: measures.gains_at(run, -1)[: run.system.spec.stage_count],
         expected=lambda run: np.ones(run.system.spec.stage_count),
-        relation=close(
-            2e-2,
-            because="the loss is quadratic about its end: 1e-6 of it is 1e-3 in the largest gain, and more in the "
-            "last, which carries a small share of the loss",
-        ),
-        applies=_decidable,
+        relation=close(1e-6, because="runs last 1.3 x the time of the last drop, thousands of e-folds after it"),
+        applies=_small,
         **STAIRCASE,
     ),
     Claim(
@@ -168,7 +186,7 @@ CLAIMS = (
         name="alignment_in_the_limit",
         says="As the start becomes small, every head becomes aligned: the angle left at the end is proportional to "
         "w_init.",
-        source=(PAPER, "section 3.2, Eq. (6), D.5.2"),
+        source=(PAPER, "section 3.2, Eq. (6), D.5.2; the rate is ours"),
         measured=measures.angle_by_scale,
         relation=scales_as(1.0, 0.05, because="the median over seeds; at 0.1 the angle is no longer small"),
         experiment="durations",
@@ -188,7 +206,7 @@ CLAIMS = (
         says="Whatever the signs, the product v k q' grows along e_d e_d'.",
         source=(PAPER, "section D.5.1"),
         measured=lambda run: [measures.tilt(run)],
-        relation=bounded(1e-2, because="the run ends when the loss, quadratic in the tilt, is within 1e-6 of its end"),
+        relation=bounded(1e-6, because="runs last 1.3 x the time of the last drop, thousands of e-folds after it"),
         applies=_rank_one,
         **STAIRCASE,
     ),
@@ -209,7 +227,8 @@ CLAIMS = (
         source=(PAPER, "Eq. (44), (50)"),
         measured=lambda run: [run.trajectory.attrs["conserved_drift"]],
         relation=bounded(1e-7, because="the solver's rtol is 1e-8 per step, and a run takes a few thousand steps"),
-        **STAIRCASE,
+        experiment="pairs",
+        seeds=all_of(12),
     ),
     Claim(
         name="scalar_growth",
@@ -245,10 +264,10 @@ CLAIMS = (
     ),
     Claim(
         name="regression_in_context",
-        says="On plateau m the network answers fresh prompts by Eq. (8), regression on m principal components.",
+        says="On plateau m the network, given fresh tokens, answers by Eq. (8): regression on m principal components.",
         source=(PAPER, "Eq. (8)"),
         measured=prompts.distance_from_theory,
-        relation=bounded(1e-2, because="relative to the answers; as near as the gains are to 0 and 1"),
+        relation=bounded(1e-4, because="relative to the answers; as near as the learned shares are to 0 and 1"),
         applies=_rank_one,
         **STAIRCASE,
     ),
@@ -264,6 +283,41 @@ CLAIMS = (
         experiment="training",
         seeds=all_of(6),
     ),
+    Claim(
+        name="levels_on_sequences",
+        says="On thousands of sampled sequences, as the paper trains, the loss rests near the same levels.",
+        source=(PAPER, "Eq. (5), Fig. 1(a)"),
+        measured=measures.stray_levels,
+        relation=bounded(0.05, because="over tr Λ; 5000 sequences know the mean square error to 2 or 3 percent"),
+        applies=_many,
+        experiment="blocks",
+        seeds=all_of(2),
+    ),
+    Claim(
+        name="flow_equations",
+        says="Eq. (24) is the descent of the loss on sequences: at weights of order one the mean square gap is of "
+        "order 1/P.",
+        source=(PAPER, "Eq. (22)-(24), (45)"),
+        measured=lambda runs: measures.against(runs, "sequences", measures.gradient_gap),
+        relation=scales_as(
+            -1.0,
+            0.2,
+            because="eight data sets of each size: their mean square is known to some tens of percent, over a factor "
+            "of 400 in P",
+        ),
+        experiment="blocks",
+        seeds=together(40),
+    ),
+    Claim(
+        name="second_moments",
+        says="E(Λ̂²) over contexts of length N has the eigenvalues of Eq. (18).",
+        source=(PAPER, "Eq. (17)-(19)"),
+        measured=lambda runs: measures.sampled_moment(runs[0]),
+        expected=lambda runs: measures.frame_of(runs[0]).second_moments,
+        relation=close(0.02, because="sampled: 40000 contexts, a fourth moment known to some thousandths"),
+        experiment="staircase",
+        seeds=together(1),
+    ),
     # ---- the times of the drops: D.5, D.6
     Claim(
         name="printed_durations",
@@ -277,11 +331,12 @@ CLAIMS = (
     ),
     Claim(
         name="durations_do_not_converge",
-        says="The factor between printed and true duration is the same at every small initial scale.",
+        says="The factor between printed and true duration does not tend to one: its distance from it is the same at "
+        "every small initial scale.",
         source=(PAPER, "Eq. (38), (43), corrected"),
-        measured=lambda runs: measures.printed_factors(runs, scale=1e-4),
-        expected=lambda runs: measures.printed_factors(runs, scale=1e-3),
-        relation=close(0.01, because="from 1e-4 to 1e-3 corrections of order init_scale remain"),
+        measured=lambda runs: measures.factor_from_one(runs, scale=1e-4),
+        expected=lambda runs: measures.factor_from_one(runs, scale=1e-3),
+        relation=close(0.05, because="a distance that vanished with the scale would be ten times smaller"),
         experiment="durations",
         seeds=together(32),
         repairs="printed_durations",
@@ -303,7 +358,7 @@ CLAIMS = (
         says="The time to learn a direction from a small start is proportional to its eigenvalue to the power −2.",
         source=(PAPER, "section 3.2, D.6"),
         measured=measures.first_drop_by_eigenvalue,
-        relation=scales_as(-2.0, 1e-3, because="the drop itself adds some units of time to a plateau of 1e5 and more"),
+        relation=scales_as(-2.0, 1e-3, because="exact by homogeneity but for the drop, some units of time in 1e5"),
         experiment="eigenvalue",
         seeds=together(20),
     ),
@@ -317,12 +372,12 @@ CLAIMS = (
         seeds=together(1000),
     ),
     Claim(
-        name="later_plateaus_longer_from_second",
-        says="From the second on, each plateau lasts longer than the one before it; the second begins with heads that "
-        "have grown during the first, and is shorter than it.",
+        name="second_plateau_is_shorter",
+        says="The second plateau, which begins with heads that have grown during the first, is shorter than it; from "
+        "then on each lasts longer than the one before it.",
         source=(PAPER, "section 3.2, Fig. 1(a), corrected"),
-        measured=lambda runs: measures.median_durations(runs)[1:],
-        relation=ordered(because=f"{ORDER}; medians over seeds"),
+        measured=measures.duration_ratios,
+        relation=bounded(lower=1.0, because=f"{ORDER}; ratios of medians over seeds"),
         experiment="ensemble",
         seeds=together(1000),
         repairs="later_plateaus_longer",
@@ -338,10 +393,13 @@ CLAIMS = (
     ),
     Claim(
         name="initial_norms",
-        says="The norms of all initial values, keys and queries are proportional to w_init.",
-        source=(PAPER, "Eq. (21)"),
-        measured=lambda runs: measures.against(runs, "init_scale", measures.initial_size),
-        relation=scales_as(1.0, 1e-9, because="the same seeds at every scale: exact but for rounding"),
+        says="The norms of all initial values, of all keys and of all queries are of order w_init.",
+        source=(PAPER, "Eq. (20), (21)"),
+        measured=measures.initial_sizes,
+        expected=lambda runs: [1.0, 1.0, 1.0],
+        relation=close(
+            0.5, because="mean squares over w_init², one by Eq. (20); eight seeds of four values know it to a quarter"
+        ),
         experiment="durations",
         seeds=together(32),
     ),
@@ -351,10 +409,7 @@ CLAIMS = (
         source=(PAPER, "Eq. (31)"),
         measured=lambda runs: measures.against(runs, "init_scale", measures.remainder),
         relation=scales_as(
-            5.0,
-            1e-3,
-            because="the same seeds at every scale; differences of numbers of third order keep "
-            "at least five digits of the fifth",
+            5.0, 1e-3, because="a polynomial of fifth degree, found as the difference of numbers of third order"
         ),
         experiment="durations",
         seeds=together(32),
@@ -363,7 +418,7 @@ CLAIMS = (
     Claim(
         name="drop_is_eigenvalue",
         says="As the context grows, the m-th drop of the loss becomes λ_m, with an error of order 1/N.",
-        source=(PAPER, "section 3.2"),
+        source=(PAPER, "section 3.2, limit of Eq. (5)"),
         measured=lambda runs: measures.against(runs, "context_length", measures.drop_gaps),
         relation=scales_as(-1.0, 0.05, because="at N=31 the next order, (11/31)² of the smallest drop, still counts"),
         experiment="context",
@@ -372,7 +427,7 @@ CLAIMS = (
     Claim(
         name="principal_component_regression",
         says="As the context grows, the answer on plateau m tends to w'x_q on m principal components, as N^(-1/2).",
-        source=(PAPER, "Eq. (8), limit"),
+        source=(PAPER, "Eq. (8), limit; the rate is ours"),
         measured=lambda runs: measures.against(runs, "context_length", prompts.distance_from_regression),
         relation=scales_as(-0.5, 0.03, because="2000 prompts, and at N=31 corrections of order 1/N"),
         experiment="context",
@@ -381,7 +436,7 @@ CLAIMS = (
     Claim(
         name="least_squares",
         says="As the context grows, the converged network tends to in-context least squares, as N^(-1/2).",
-        source=(PAPER, "section 3.3"),
+        source=(PAPER, "section 3.3; the rate is ours"),
         measured=lambda runs: measures.against(runs, "context_length", prompts.distance_from_least_squares),
         relation=scales_as(-0.5, 0.03, because="2000 prompts, and at N=31 corrections of order 1/N"),
         experiment="context",
@@ -400,7 +455,7 @@ CLAIMS = (
         name="fixed_points_complete",
         says="There are no others in function space: every zero of the gradient that a search finds is one of the 2^D, "
         "and it finds all of them.",
-        source=(PAPER, "section 3.1"),
+        source=(PAPER, "section 3.1; completeness is ours"),
         measured=landscape.hunted,
         expected=lambda run: [2**run.system.spec.dim, 1],
         relation=close(0.0, because=COUNT),
@@ -419,17 +474,33 @@ CLAIMS = (
     ),
     Claim(
         name="visited_without_negative_curvature",
-        says="The visited fixed points are exactly those without negative curvature: with rank R, M_m for multiples m "
-        "of R. All others are strict saddles.",
-        source=(PAPER, "section 3.2, 4; ours"),
-        measured=lambda run: [landscape.curvature_split(run)],
-        relation=bounded(1e-9, because="a growth rate is zero to rounding, 1e-15, or a hundredth at least"),
+        says="The visited fixed points have no negative curvature: M_m with m a multiple of R, all pairs of the grown "
+        "heads in use and idle heads at zero, however the heads share the directions.",
+        source=(OURS, "room README; section 3.2, 4 of zhang2025"),
+        measured=landscape.calm_rates,
+        relation=bounded(1e-12, because="growth rates that vanish, to rounding of a symmetric matrix of order one"),
+        **LANDSCAPE,
+    ),
+    Claim(
+        name="others_are_strict_saddles",
+        says="All other fixed points, of whatever form, are strict saddles.",
+        source=(OURS, "room README; section 3.2 of zhang2025"),
+        measured=landscape.wild_rates,
+        relation=bounded(lower=1e-5, because="clearly above rounding; what heads share at random is seldom degenerate"),
+        **LANDSCAPE,
+    ),
+    Claim(
+        name="global_minimum",
+        says="M_D is the global minimum over all maps that attention can make.",
+        source=(PAPER, "section 3.3"),
+        measured=lambda run: [landscape.slope_at_the_end(run)],
+        relation=bounded(1e-12, because=EXACT),
         **LANDSCAPE,
     ),
     Claim(
         name="strict_saddle_rate",
         says="The rate at which an unvisited fixed point is left is that of the 2 x 2 block of two eigenvectors.",
-        source=(PAPER, "ours"),
+        source=(OURS, "room README"),
         measured=landscape.growth_rates,
         expected=landscape.theory_rates,
         relation=close(1e-9, because="eigenvalues of order 0.1 of a symmetric matrix of order one, to rounding"),
@@ -449,7 +520,7 @@ CLAIMS = (
     ),
     Claim(
         name="plateaus_at_multiples_of_rank",
-        says="Conspicuous plateaus occur at L(M_m) exactly for m that is a multiple of R.",
+        says="In the median run, conspicuous plateaus occur at L(M_m) exactly for m that is a multiple of R.",
         source=(PAPER, "section 4, Fig. 2, 7, 8, corrected"),
         measured=lambda runs: [measures.misplaced(runs, lambda m, rank: m % rank == 0)],
         relation=bounded(0.0, because=f"{COUNT}; R = 1..8, medians of six seeds"),
@@ -484,7 +555,7 @@ CLAIMS = (
         says="A grown head's value, which multiplies the growth of its other pairs, is many times that of idle heads.",
         source=(PAPER, "section 4, E.4"),
         measured=measures.value_ratios,
-        relation=bounded(lower=10.0, because="'larger' in the paper; ten means a plateau a tenth as long"),
+        relation=bounded(lower=10.0, because="the paper says 'larger'; ten times is clearly so"),
         applies=lambda run: "a statement about rank above one" if run.system.spec.rank == 1 else _small(run),
         experiment="pairs",
         seeds=share_of(0.9, 9),
@@ -504,9 +575,9 @@ CLAIMS = (
         says="And in some runs they are skipped.",
         source=(PAPER, "section E.5, Fig. 9"),
         measured=lambda runs: [measures.first_ranks(runs, 1).min()],
-        relation=bounded(measures.CONSPICUOUS, because="the dwell above which a plateau is conspicuous"),
+        relation=bounded(0.05, because="a stop of a twentieth of the time until then is not seen on a linear axis"),
         experiment="repeated",
-        seeds=together(32),
+        seeds=together(128),
     ),
     # ---- initial scale: B.2
     Claim(
@@ -520,18 +591,20 @@ CLAIMS = (
     ),
     Claim(
         name="rich_shape",
-        says="From a small start drops are sigmoids: most of the fall is made while the loss falls ever faster.",
+        says="From a small start drops are sigmoids: the share of the fall that is made while the loss falls ever "
+        "faster is that of Eq. (7), 1 − 0.6² = 0.64.",
         source=(PAPER, "section B.2, Fig. 4"),
-        measured=lambda runs: [measures.at_scale(runs, 0)],
-        relation=bounded(lower=0.5, because="the share is zero for exponentials; one half is most"),
+        measured=lambda runs: [measures.concave_share_at(runs, 0)],
+        expected=lambda runs: [0.64],
+        relation=close(0.1, because="some tens of saved times resolve a drop"),
         experiment="scales",
         seeds=together(24),
     ),
     Claim(
         name="lazy_shape",
-        says="From a large start the loss decays like exponentials, slower and slower.",
+        says="From a large start the loss decays as sums of exponentials do, slower and slower.",
         source=(PAPER, "section B.2, Fig. 4"),
-        measured=lambda runs: [measures.at_scale(runs, -1)],
+        measured=lambda runs: [measures.concave_share_at(runs, -1)],
         relation=bounded(0.1, because="the share that is made while falling faster is zero for exponentials"),
         experiment="scales",
         seeds=together(24),
@@ -555,8 +628,8 @@ CLAIMS = (
         name="softmax_drops",
         says="Softmax attention, too, learns in several drops with slow phases between them.",
         source=(PAPER, "section B.1, Fig. 3"),
-        measured=measures.drops_seen,
-        relation=bounded(lower=2, because="several means two at least"),
+        measured=lambda run: [measures.drops_seen(run, smallest=0.05)],
+        relation=bounded(lower=2, because="several means two at least; each a twentieth of the fall or more"),
         experiment="softmax",
         seeds=all_of(2),
     ),
@@ -579,7 +652,7 @@ CLAIMS = (
         says="The converged network answers fresh prompts by β' [Λ + E(1/N)(Λ + tr Λ)]⁻¹ x_q.",
         source=(PAPER, "Eq. (10), (11)"),
         measured=lambda run: prompts.distance_from_theory(run)[-1:],
-        relation=bounded(1e-2, because="relative to the answers; as near as the gains are to one at the run's end"),
+        relation=bounded(1e-6, because="runs last 1.3 x the time of the last drop, thousands of e-folds after it"),
         applies=_small,
         experiment="next_token",
         seeds=all_of(6),
@@ -588,31 +661,31 @@ CLAIMS = (
         name="second_moments_of_all_lengths",
         says="E(Λ̂²) over lengths 1..N is Λ² + E(1/N)(Λ + tr Λ)Λ.",
         source=(PAPER, "Eq. (16)"),
-        measured=measures.sampled_second_moments,
-        expected=lambda run: measures.frame_of(run).second_moments,
+        measured=lambda runs: measures.sampled_second_moments(runs[0]),
+        expected=lambda runs: measures.frame_of(runs[0]).second_moments,
         relation=close(0.03, because="sampled: 4000 contexts of each length, a fourth moment known to a percent"),
         applies=_every_length,
         experiment="next_token",
-        seeds=all_of(1),
+        seeds=together(1),
     ),
     Claim(
         name="only_mean_inverse_length",
-        says="Another distribution of lengths with the same E(1/N) has the same E(Λ̂²), so it learns the same.",
+        says="Another distribution of lengths with the same E(1/N) has the same E(Λ̂²), all the loss knows of them.",
         source=(PAPER, "section B.3"),
-        measured=measures.two_lengths,
-        expected=lambda run: measures.frame_of(run).second_moments,
+        measured=lambda runs: measures.two_lengths(runs[0]),
+        expected=lambda runs: measures.frame_of(runs[0]).second_moments,
         relation=close(
             0.03, because="sampled: 60000 contexts of each of two lengths, a fourth moment known to a percent"
         ),
         applies=_every_length,
         experiment="next_token",
-        seeds=all_of(1),
+        seeds=together(1),
     ),
     # ---- zero blocks: E.1
     Claim(
         name="zero_blocks_stay_zero",
         says="The blocks of value and key that start at zero stay zero when the network is trained on P sequences.",
-        source=(PAPER, "section E.1, read for a training set"),
+        source=(PAPER, "section 2.2, E.1; our reading, for a training set"),
         measured=lambda run: [measures.series(run, "stray").max()],
         relation=bounded(1e-9, because="rounding, 1e-16, may grow while the network sits on a plateau"),
         applies=_sample,
@@ -655,6 +728,6 @@ CLAIMS = (
             1.0, 0.1, because="the next order in the step; |y - ŷ| has a kink, which costs a few percent"
         ),
         experiment="other_loss",
-        seeds=together(3),
+        seeds=together(9),
     ),
 )

@@ -65,7 +65,7 @@ class Frame(NamedTuple):
     sequences: Sequences | None
 
 
-@source("zhang2025", "Eq. (16)", "Eq. (17)", "Eq. (18)")
+@source("zhang2025", "Eq. (16)", "Eq. (17)", "Eq. (18)", "Eq. (19)")
 def second_moments(eigenvalues: np.ndarray, inverse_length: float) -> np.ndarray:
     """Eigenvalues a_d of E(Λ̂²): a_d = λ_d² + E(1/N) (λ_d + tr Λ) λ_d."""
     lam = np.asarray(eigenvalues, float)

@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from saddlescope.core.source import source
 from saddlescope.core.tree import layout_of, ravel
 
 from . import data, prediction, reduction
@@ -304,6 +305,7 @@ def shows_eq24c() -> Shown:
     return _off(printed, true), _off(repaired, true)
 
 
+@source("zhang2025", "Eq. (30)")
 def shows_eq30() -> Shown:
     """Tasks ±√D e_i and queries ±√(D λ_j) e_j, all pairs, have exactly E(w wᵀ) = I and E(x_q x_qᵀ) = Λ."""
     frame, count = _frame(), 2

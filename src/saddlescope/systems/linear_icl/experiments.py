@@ -11,9 +11,13 @@ HARMONIC = tuple(round(1 / d / sum(1 / k for k in range(1, 9)), 12) for d in ran
 SCALES = (0.01, 0.1, 0.5, 1.0, 2.0, 4.0)
 
 
-def _equal_time(error: str, rates: tuple[float, ...], time: float) -> tuple[dict[str, object], ...]:
-    """Learning rates that train for the same time."""
-    return tuple({"error": error, "learning_rate": rate, "steps": round(time / rate)} for rate in rates)
+def _equal_time(rates: tuple[float, ...], time: float) -> tuple[dict[str, object], ...]:
+    """Every loss, at learning rates that train for the same time."""
+    return tuple(
+        {"error": error, "learning_rate": rate, "steps": round(time / rate)}
+        for error in ("absolute", "log_cosh", "quartic")
+        for rate in rates
+    )
 
 
 def _data_sets(sizes: tuple[int, ...], count: int) -> tuple[dict[str, object], ...]:
@@ -65,6 +69,15 @@ EXPERIMENTS = (
         "flow",
         paper=Size(64),
         quick=Size(8),
+        fields=SMALL,
+    ),
+    Experiment(
+        "few_heads",
+        "Where does training end if the heads cannot hold all directions?",
+        "linear_icl",
+        "flow",
+        paper=Size(8, ({"heads": 2}, {"heads": 1, "rank": 3})),
+        quick=Size(2, ({"heads": 2}, {"heads": 1, "rank": 3})),
         fields=SMALL,
     ),
     Experiment(
@@ -151,15 +164,8 @@ EXPERIMENTS = (
         "Is anything conserved under another loss?",
         "linear_icl/other_loss",
         "train",
-        paper=Size(
-            2,
-            tuple(
-                variant
-                for error in ("absolute", "log_cosh", "quartic")
-                for variant in _equal_time(error, (0.02, 0.01, 0.005, 0.0025), 40.0)
-            ),
-        ),
-        quick=Size(1, _equal_time("log_cosh", (0.04, 0.02, 0.01), 40.0)),
+        paper=Size(2, _equal_time((0.02, 0.01, 0.005, 0.0025), 40.0)),
+        quick=Size(1, _equal_time((0.04, 0.02, 0.01), 40.0)),
         fields={"init_scale": 1.0, "sequences": 200},
     ),
     Experiment(

@@ -80,7 +80,9 @@ def figure_1(axes: Mapping[str, Any], results: Results) -> None:
         grid = growth.final * np.linspace(0.03, 0.9999, 400)
         clock = prediction.aligned_time(grid, lam, a) - prediction.aligned_time(growth.final / 2, lam, a)
         panel.plot(clock, grid, "--", color=BLUES[number], lw=1.2, label=f"head of e{growth.mode + 1}")
-    panel.set(xlabel="time from the middle of the drop", ylabel="|v|", title="(b) growing values; dashed: Eq. (7)")
+    panel.set(
+        xlabel="time from the middle of the drop", ylabel="|v|", title="(b) growing values: flow; dashed: Eq. (7)"
+    )
     panel.set_xlim(-400, 150)
     panel.legend(fontsize=7)
 
@@ -148,11 +150,12 @@ def figure_7(axes: Mapping[str, Any], results: Results) -> None:
         _losses(axes[above], [run])
         axes[above].set(title=f"R = {rank}", xlabel="")
         for head, value in enumerate(np.abs(series(run, "value")).T):
-            axes[below].plot(series(run, "time")[1:], value[1:], color=BLUES[head], lw=1.2)
+            axes[below].plot(series(run, "time")[1:], value[1:], color=BLUES[head], lw=1.2, label=f"head {head + 1}")
         _log_time(axes[below], *axes[above].get_xlim())
         axes[below].set(ylabel="|v| of each head" if rank == 2 else "")
         if rank > 2:
             axes[above].set_ylabel("")
+    axes["f"].legend(fontsize=7)
 
 
 def figure_8(axes: Mapping[str, Any], results: Results) -> None:
@@ -179,8 +182,7 @@ def figure_curvature(axes: Mapping[str, Any], results: Results) -> None:
             name, (loss, rate), textcoords="offset points", xytext=(4, -9 if below else 5), fontsize=7, color=GREY
         )
     panel.plot(*np.array(visited).T, color="#0072B2", lw=1, alpha=0.6)
-    panel.set(xlabel="loss of the fixed point", ylabel="largest growth rate")
-    panel.invert_xaxis()
+    panel.set(xlabel="loss of the fixed point", ylabel="largest growth rate", xlim=(1.05, 0.02))
 
 
 def figure_durations(axes: Mapping[str, Any], results: Results) -> None:
@@ -255,7 +257,7 @@ FIGURES = (
         "middle of its own drop; dashed, the scalar equation (7). (c) The keys of the four heads, in the "
         "eigenbasis of Λ, on each plateau of the same run.",
         "Four drops in every run, each between two dashed lines. In (c), a new row lights up at every plateau, in one "
-        "column only, from left to right; blue or red is the sign of the head.",
+        "column only, from left to right; blue and red are the signs of the key.",
         ("training", "staircase"),
         figure_1,
         panels=("aaaaabbbbb", "aaaaabbbbb", "0011223344"),
@@ -266,8 +268,9 @@ FIGURES = (
         "Plateaus at every R-th level",
         "Fig. 2",
         "Loss with key and query of rank R = 1, 2, 4, 8; D = 8, eigenvalues proportional to 1/d, nine heads, "
-        "init_scale 0.01. Dashed: the nine plateau losses.",
-        "Long plateaus at the levels 0, R, 2R, ...; the levels between are passed in one slide.",
+        "init_scale 0.01; six seeds, one at quick size. Dashed: the nine plateau losses.",
+        "Long plateaus at the levels 0, R, 2R, ...; the levels between are passed in one slide. With R = 1 single runs "
+        "may hurry past a level.",
         ("ranks",),
         figure_2,
         panels=("abcd",),
@@ -288,7 +291,8 @@ FIGURES = (
         "Fig. 4",
         "Left: loss of one seed from six initial scales. Right: the share of its fall that the loss makes while it "
         "falls ever faster, the median over seeds: above one half for sigmoid drops, zero for exponential decay.",
-        "Every plateau shortens as the scale grows; the steps turn into a smooth decay between scales 1 and 4.",
+        "Every plateau shortens as the scale grows. Between scales 1 and 4 the share falls to zero: the curve bends "
+        "one way only, and what is left of the steps are exponentials with different rates.",
         ("scales",),
         figure_4,
         panels=("aaab",),
@@ -340,7 +344,8 @@ FIGURES = (
         "Equal eigenvalues",
         "Fig. 9",
         "Loss where eigenvalues come in pairs, 0.35 twice and 0.15 twice, for R = 1 to 4, init_scale 0.03.",
-        "With R = 1 the curves still stop between equal eigenvalues, for very different times, and some do not stop.",
+        "With R = 1 the curves still stop between equal eigenvalues (the second and the fourth dashed line), for very "
+        "different times, some hardly at all.",
         ("repeated",),
         figure_9,
         panels=("abcd",),
@@ -350,8 +355,8 @@ FIGURES = (
         "curvature",
         "Which fixed points are visited",
         "ours",
-        "The 16 fixed points of D = 4 with one head for each learned eigenvector: loss, and the largest rate at which "
-        "the linearised flow leaves them. Dots: the five that training visits.",
+        "The 16 fixed points of D = 4, each with one head per learned eigenvector and idle heads at zero: loss, and "
+        "the largest rate at which the linearised flow leaves them. Dots: the five that training visits.",
         "The visited ones, and only they, have rate zero: no direction of negative curvature leads away, so that "
         "training lingers there. All others are strict saddles.",
         ("landscape",),
@@ -377,7 +382,7 @@ FIGURES = (
         "section D.6",
         "Times of the four drops over initial weights (init_scale 0.1), and durations of the four plateaus: medians, "
         "quartiles and whiskers of 1.5 quartile ranges.",
-        "Later drops vary more. The second plateau is the shortest: heads have grown during the first.",
+        "Later drops vary more. In the median the second plateau is the shortest: heads have grown during the first.",
         ("ensemble",),
         figure_spread,
         panels=("aab",),
@@ -389,7 +394,8 @@ FIGURES = (
         "section E.1",
         "Norm of the blocks of value and key that start at zero, trained on P sequences; orange, where every "
         "sequence is accompanied by its mirror image y → −y.",
-        "On a training set they leave zero at once. By symmetry, as on the population, they stay at rounding.",
+        "On a training set they leave zero at once, the slower the larger it is. By symmetry, as on the population, "
+        "they stay at rounding, which the passing drops amplify to 1e-11 at most.",
         ("blocks", "mirrored_blocks"),
         figure_blocks,
     ),

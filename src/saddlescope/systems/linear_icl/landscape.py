@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from saddlescope.core.claim import Evidence
 
 from . import prediction
-from .data import Frame, Weights
-from .measures import frame_of
+from .data import Weights
+from .measures import Theory, frame_of, theory_of
 
 
 def subsets(count: int) -> list[tuple[int, ...]]:
@@ -21,14 +21,66 @@ def subsets(count: int) -> list[tuple[int, ...]]:
 
 def fixed_points(run: Evidence, idle: bool = False) -> Iterator[tuple[tuple[int, ...], Weights]]:
     """A point of every M(S) that the heads can hold. idle: with random keys and queries that satisfy (C3)."""
-    frame, spec = frame_of(run), run.system.spec
+    spec = run.system.spec
     rng = np.random.default_rng(3) if idle else None
     for learned in subsets(spec.dim):
         if len(learned) <= spec.heads * spec.rank:
-            point = prediction.fixed_point(
-                frame.eigenvalues, frame.second_moments, learned, spec.heads, spec.rank, idle=rng
-            )
-            yield learned, point
+            yield learned, prediction.fixed_point(*theory_of(run), learned, spec.heads, spec.rank, idle=rng)
+
+
+class Kind(NamedTuple):
+    """A random point of M(S). calm: whether the theorem of the room's README says that no curvature is negative."""
+
+    learned: tuple[int, ...]
+    point: Weights
+    calm: bool
+
+
+def random_fixed_points(run: Evidence) -> Iterator[Kind]:
+    """Points of every M(S) with n active heads, for every n that can hold S: directions mixed over heads and pairs,
+    and one point more where an idle head keeps a key outside the span of S.
+    """
+    spec, theory = run.system.spec, theory_of(run)
+    H, R, D = spec.heads, spec.rank, spec.dim
+    rng = np.random.default_rng(4)
+    for learned in subsets(D):
+        m, chosen = len(learned), list(learned)
+        first = learned == tuple(range(m))
+        for active in range(-(-m // R), H + 1 if m else 1):
+            value, key, query = np.zeros((H, 1)), np.zeros((H, R, D)), np.zeros((H, R, D))
+            n = active * R
+            value[:active, 0] = rng.uniform(0.5, 1.5, active) * rng.choice([-1, 1], active)
+            keys = np.linalg.qr(rng.normal(size=(n, m)))[0]  # no nearly parallel columns, whose weights would be huge
+            weighted = keys.T * np.repeat(value[:active, 0], R)  # (m, n): what times the queries is diag(gain)
+            free = rng.normal(size=(n, m))
+            solve = np.linalg.pinv(weighted)
+            queries = solve @ np.diag(theory.gain[chosen]) + free - solve @ (weighted @ free)
+            key[:active][..., chosen] = keys.reshape(active, R, m)
+            query[:active][..., chosen] = queries.reshape(active, R, m)
+            yield Kind(learned, Weights(value, key, query), m == D or (first and n == m))
+            if active < H and m < D:
+                stray = key.copy()
+                stray[-1, 0, np.setdiff1d(np.arange(D), chosen)] = 1.0
+                yield Kind(learned, Weights(value, stray, query), False)
+
+
+def calm_rates(run: Evidence) -> list[float]:
+    """Growth rates where the theorem allows none: M_m as small starts approach it, and random points of that kind."""
+    points = [point for learned, point in fixed_points(run) if _is_calm(run, learned)]
+    points += [kind.point for kind in random_fixed_points(run) if kind.calm]
+    return [growth_rate(run, point) for point in points]
+
+
+def wild_rates(run: Evidence) -> list[float]:
+    """Growth rates at all other fixed points."""
+    points = [point for learned, point in fixed_points(run) if not _is_calm(run, learned)]
+    points += [kind.point for kind in random_fixed_points(run) if not kind.calm]
+    return [growth_rate(run, point) for point in points]
+
+
+def _is_calm(run: Evidence, learned: tuple[int, ...]) -> bool:
+    spec, m = run.system.spec, len(learned)
+    return learned == tuple(range(m)) and (m % spec.rank == 0 or m == spec.dim)
 
 
 def growth_rate(run: Evidence, point: Weights) -> float:
@@ -45,7 +97,7 @@ def hunt_fixed_points(run: Evidence, starts: int = 400) -> tuple[set[tuple[int, 
     system, frame = run.system, frame_of(run)
     rng = np.random.default_rng(5)
     layout = layout_of(system.random_weights(0))
-    known = {learned: _diagonal(frame, learned) for learned in subsets(system.spec.dim)}
+    known = {learned: _diagonal(theory_of(run), learned) for learned in subsets(system.spec.dim)}
     found: set[tuple[int, ...]] = set()
     strangers = 0
     for _ in range(starts):
@@ -72,11 +124,8 @@ def hunt_fixed_points(run: Evidence, starts: int = 400) -> tuple[set[tuple[int, 
     return found, strangers
 
 
-def _diagonal(frame: Frame, learned: Sequence[int]) -> np.ndarray:
-    target = np.zeros((len(frame.eigenvalues),) * 2)
-    chosen = list(learned)
-    target[chosen, chosen] = prediction.learned_gain(frame.eigenvalues, frame.second_moments)[chosen]
-    return target
+def _diagonal(theory: Theory, learned: Sequence[int]) -> np.ndarray:
+    return np.diag(np.where(np.isin(np.arange(len(theory.gain)), learned), theory.gain, 0.0))
 
 
 def gradients(run: Evidence) -> list[float]:
@@ -97,24 +146,16 @@ def landscape_losses(run: Evidence) -> list[float]:
 
 
 def theory_landscape(run: Evidence) -> list[float]:
+    return [prediction.fixed_point_loss(*theory_of(run), learned) for learned, _ in fixed_points(run)]
+
+
+def slope_at_the_end(run: Evidence) -> float:
+    """Largest entry of the loss's slope in the map at M_D: zero at the minimum over all maps, the loss being convex."""
+    from .reduction import attention_map, residual
+
     spec = run.system.spec
-    lam, inverse = np.array(spec.eigenvalues), spec.inverse_length
-    gain = 1 / (1 + (1 + lam.sum() / lam) * inverse)  # Eq. (29) with nothing of the frame in it
-    return [lam.sum() - (lam * gain)[list(learned)].sum() for learned, _ in fixed_points(run)]
-
-
-def curvature_split(run: Evidence) -> float:
-    """Largest growth rate where there should be none, over the smallest where there should be one.
-
-    None: at {1..m} with m a multiple of R, or at the end.  One: at every other fixed point.
-    """
-    spec = run.system.spec
-    calm, wild = [], []
-    for learned, point in fixed_points(run):
-        m = len(learned)
-        first = learned == tuple(range(m)) and (m % spec.rank == 0 or m == spec.stage_count)
-        (calm if first else wild).append(growth_rate(run, point))
-    return max(calm) / min(wild)
+    end = prediction.fixed_point(*theory_of(run), range(spec.dim), spec.heads, spec.rank)
+    return float(np.abs(residual(attention_map(end), frame_of(run).moments)).max())
 
 
 def growth_rates(run: Evidence) -> list[float]:
@@ -122,10 +163,7 @@ def growth_rates(run: Evidence) -> list[float]:
 
 
 def theory_rates(run: Evidence) -> list[float]:
-    spec = run.system.spec
-    lam = np.array(spec.eigenvalues)
-    a = lam**2 + spec.inverse_length * (lam + lam.sum()) * lam
-    return [prediction.strict_saddle_rate(lam, a, learned) for learned, _ in saddles(run)]
+    return [prediction.strict_saddle_rate(*theory_of(run), learned) for learned, _ in saddles(run)]
 
 
 def saddles(run: Evidence) -> list[tuple[tuple[int, ...], Any]]:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from saddlescope.core.claim import Evidence
+from saddlescope.core.source import source
 from saddlescope.core.stage import Mark
 
 from . import prediction
@@ -77,7 +78,7 @@ def plateaus(run: Evidence) -> list[Plateau]:
 
 
 def resting(run: Evidence) -> list[Plateau]:
-    """Conspicuous plateaus whose drop before came apart from the one before that, too: where the state is at rest."""
+    """The conspicuous plateaus: where the state is at rest."""
     return [plateau for plateau in plateaus(run) if plateau.conspicuous]
 
 
@@ -85,8 +86,27 @@ def frame_of(run: Evidence) -> Frame:
     return run.system.start(0).frame
 
 
-def gains_at(run: Evidence, plateau: Plateau) -> np.ndarray:
-    return series(run, "gain")[plateau.row]
+class Theory(NamedTuple):
+    """λ_d and a_d, by Eq. (18) as it is printed: with nothing of the code that made the run."""
+
+    eigenvalues: np.ndarray
+    second: np.ndarray
+
+    @property
+    def gain(self) -> np.ndarray:
+        """Coefficient of e e' in Eq. (4)."""
+        return self.eigenvalues / self.second
+
+
+def theory_of(run: Evidence) -> Theory:
+    spec = run.system.spec
+    lam = np.array(spec.eigenvalues)
+    return Theory(lam, lam**2 * (1 + (1 + lam.sum() / lam) * spec.inverse_length))
+
+
+def gains_at(run: Evidence, row: int) -> np.ndarray:
+    """Share of Eq. (4)'s coefficient that each eigenvector has in Σ v k q'."""
+    return np.diag(map_at(run, row)) / theory_of(run).gain
 
 
 def map_at(run: Evidence, row: int) -> np.ndarray:
@@ -97,8 +117,7 @@ def map_at(run: Evidence, row: int) -> np.ndarray:
 
 def grown_heads(run: Evidence, row: int) -> np.ndarray:
     """Heads whose value is at least half of the smallest that a learned head can have."""
-    frame = frame_of(run)
-    least = np.cbrt(prediction.learned_gain(frame.eigenvalues, frame.second_moments).min())
+    least = np.cbrt(theory_of(run).gain.min())
     return np.flatnonzero(np.abs(series(run, "value")[row]) > least / 2)
 
 
@@ -116,37 +135,38 @@ class Growth(NamedTuple):
 
 def growths(run: Evidence) -> Iterator[Growth]:
     """Of the drops between two conspicuous plateaus: elsewhere two heads grow at once."""
-    frame, rests = frame_of(run), plateaus(run)
+    theory, rests = theory_of(run), plateaus(run)
     value = np.abs(series(run, "value"))
     for before, after in itertools.pairwise(rests):
         if not (before.conspicuous and after.conspicuous):
             continue
-        mode = int(np.argmax(gains_at(run, after) - gains_at(run, before)))
+        mode = int(np.argmax(gains_at(run, after.row) - gains_at(run, before.row)))
         head = int(np.argmax(value[after.row] - value[before.row]))
-        final = float(np.cbrt(frame.eigenvalues[mode] / frame.second_moments[mode]))
+        final = float(np.cbrt(theory.gain[mode]))
         rows = slice(before.row, after.row + 1)
         yield Growth(mode, series(run, "time")[rows], value[rows, head], final)
 
 
 def growth_error(run: Evidence) -> list[float]:
     """Largest distance of each growing |v| from the solution of Eq. (7) through its midpoint, over its final value."""
-    frame, worst = frame_of(run), []
+    theory, worst = theory_of(run), []
     for growth in growths(run):
-        lam, a = frame.eigenvalues[growth.mode], frame.second_moments[growth.mode]
+        lam, a = theory.eigenvalues[growth.mode], theory.second[growth.mode]
         grid = growth.final * np.linspace(0.01, 0.99999, 4000)
         clock = prediction.aligned_time(grid, lam, a) - prediction.aligned_time(growth.final / 2, lam, a)
         shifted = growth.time - _passage(growth, 0.5)
         seen = (growth.value > 0.05 * growth.final) & (shifted > clock[0]) & (shifted < clock[-1])
-        worst.append(np.abs(growth.value - np.interp(shifted, clock, grid))[seen].max() / growth.final)
+        gaps = np.abs(growth.value - np.interp(shifted, clock, grid))[seen]
+        worst.append(gaps.max() / growth.final if gaps.size else np.nan)
     return worst
 
 
 def growth_times(run: Evidence) -> tuple[list[float], list[float]]:
     """Time of each growing |v| from 0.3 to 0.9 of its final value: measured, and by Eq. (37)."""
-    frame = frame_of(run)
+    theory = theory_of(run)
     measured, expected = [], []
     for growth in growths(run):
-        lam, a = frame.eigenvalues[growth.mode], frame.second_moments[growth.mode]
+        lam, a = theory.eigenvalues[growth.mode], theory.second[growth.mode]
         measured.append(_passage(growth, 0.9) - _passage(growth, 0.3))
         late, early = (prediction.aligned_time(share * growth.final, lam, a) for share in (0.9, 0.3))
         expected.append(float(late - early))
@@ -160,15 +180,15 @@ def _passage(growth: Growth, share: float) -> float:
 
 def printed_durations(run: Evidence) -> np.ndarray:
     """Eq. (38), (43): 1/(λ² |v|) with the growing head's value at the beginning of each plateau, over the measured."""
-    frame, time, value = frame_of(run), series(run, "time"), np.abs(series(run, "value"))
+    theory, time, value = theory_of(run), series(run, "time"), np.abs(series(run, "value"))
     begins = np.r_[0.0, drop_times(run)]
     ratios = []
     for growth_before, growth_after in itertools.pairwise(plateaus(run)):
-        mode = int(np.argmax(gains_at(run, growth_after) - gains_at(run, growth_before)))
+        mode = int(np.argmax(gains_at(run, growth_after.row) - gains_at(run, growth_before.row)))
         head = int(np.argmax(value[growth_after.row] - value[growth_before.row]))
         begin = begins[growth_before.learned]
         start = float(np.interp(begin, time, value[:, head]))
-        printed = prediction.plateau_duration(frame.eigenvalues[mode], start)
+        printed = prediction.plateau_duration(theory.eigenvalues[mode], start)
         ratios.append(printed / durations(run)[growth_before.learned])
     return np.array(ratios)
 
@@ -223,13 +243,14 @@ def learning_times(run: Evidence) -> list[float]:
     time, gain = series(run, "time"), series(run, "gain")
     marks = [Mark("gain", 0.5, "rises", (mode,)) for mode in range(run.system.spec.stage_count)]
     moments = [mark.passage(time, {"gain": gain}) for mark in marks]
-    return [np.inf if moment is None else moment for moment in moments]
+    return [np.nan if moment is None else moment for moment in moments]
 
 
-def drops_seen(run: Evidence) -> list[int]:
+def drops_seen(run: Evidence, smallest: float = 1e-3) -> int:
+    """Drops in the curve alone, each at least this share of its whole fall."""
     from saddlescope.analysis.stages import detect_stages
 
-    return [len(detect_stages(series(run, "time"), series(run, "loss")))]
+    return len(detect_stages(series(run, "time"), series(run, "loss"), smallest_drop=smallest))
 
 
 def learned(run: Evidence) -> list[int]:
@@ -241,15 +262,18 @@ def levels(run: Evidence) -> list[float]:
     return [plateau.loss for plateau in resting(run) if plateau.learned]
 
 
+def theory_level(run: Evidence, count: int) -> float:
+    return prediction.plateau_loss(*theory_of(run), count)
+
+
 def theory_levels(run: Evidence) -> list[float]:
-    frame = frame_of(run)
-    return [prediction.plateau_loss(frame.eigenvalues, frame.second_moments, count) for count in learned(run)]
+    return [theory_level(run, count) for count in learned(run)]
 
 
 def gain_errors(run: Evidence) -> list[float]:
     """Largest distance of the learned shares from (1, .., 1, 0, .., 0) on each conspicuous plateau."""
     modes = np.arange(run.system.spec.dim)
-    return [float(np.abs(gains_at(run, p) - (modes < p.learned)).max()) for p in resting(run)]
+    return [float(np.abs(gains_at(run, p.row) - (modes < p.learned)).max()) for p in resting(run)]
 
 
 def head_cosines(run: Evidence) -> np.ndarray:
@@ -300,7 +324,7 @@ def tilt(run: Evidence) -> float:
 def drop_gaps(run: Evidence) -> list[float]:
     """Relative distance of every drop from its eigenvalue."""
     levels = np.array([plateau.loss for plateau in plateaus(run)])
-    return list(np.abs(-np.diff(levels) / frame_of(run).eigenvalues - 1))
+    return list(np.abs(-np.diff(levels) / theory_of(run).eigenvalues - 1))
 
 
 def early_error(run: Evidence) -> float:
@@ -311,7 +335,7 @@ def early_error(run: Evidence) -> float:
     row = int(np.searchsorted(time, drop_times(run)[0] / 2))
     passed = np.trapezoid(value[: row + 1], time[: row + 1], axis=0)
     key, query = series(run, "key"), series(run, "query")
-    drift = Drift(value[0], key[0] + query[0], key[0] - query[0], frame_of(run).eigenvalues ** 2)
+    drift = Drift(value[0], key[0] + query[0], key[0] - query[0], theory_of(run).eigenvalues ** 2)
     plus, minus = drift.pairs(passed)
     gaps = [np.abs(key[row] - (plus + minus) / 2), np.abs(query[row] - (plus - minus) / 2)]
     return float(max(gap.max() for gap in gaps) / max(np.abs(key[row]).max(), np.abs(query[row]).max()))
@@ -327,12 +351,23 @@ def remainder(run: Evidence) -> float:
     return float(np.sqrt(sum(((a - b) ** 2).sum() for a, b in zip(early, whole, strict=True))))
 
 
-def initial_size(run: Evidence) -> float:
-    return float(np.sqrt((series(run, "value")[0] ** 2).sum()))
+@source("zhang2025", "Eq. (21)")
+def initial_sizes(runs: Sequence[Evidence]) -> list[float]:
+    """Mean squares over seeds of the norms of all initial values, keys and queries, over w_init squared."""
+    means = []
+    for name in ("value", "key", "query"):
+        means.append(np.mean([(series(run, name)[0] ** 2).sum() / run.system.spec.init_scale**2 for run in runs]))
+    return means
 
 
 def median_durations(runs: Sequence[Evidence]) -> np.ndarray:
     return np.median([durations(run) for run in runs], axis=0)
+
+
+def duration_ratios(runs: Sequence[Evidence]) -> list[float]:
+    """Of median durations: first over second, third over second, fourth over third, and so on."""
+    first, second, *_ = lengths = median_durations(runs)
+    return [first / second, *(lengths[2:] / lengths[1:-1])]
 
 
 def spreads(runs: Sequence[Evidence]) -> np.ndarray:
@@ -345,7 +380,7 @@ def by_scale(runs: Sequence[Evidence], measure: Any) -> np.ndarray:
     return np.array([np.median([measure(run) for run in group], axis=0) for group in groups]).T
 
 
-def at_scale(runs: Sequence[Evidence], which: int) -> float:
+def concave_share_at(runs: Sequence[Evidence], which: int) -> float:
     return float(np.ravel(by_scale(runs, concave_share))[which])
 
 
@@ -415,11 +450,17 @@ def first_drop_by_eigenvalue(runs: Sequence[Evidence]) -> list[tuple[float, floa
     return against(runs, lambda spec: spec.eigenvalues[0], lambda run: drop_times(run)[0])
 
 
+def factor_from_one(runs: Sequence[Evidence], scale: float) -> np.ndarray:
+    """Distance from one of the median factor between printed and true duration."""
+    return 1 - printed_factors(runs, scale)
+
+
 def printed_factors(runs: Sequence[Evidence], scale: float = 1e-3) -> np.ndarray:
     """Printed over true duration of each plateau: the median over the runs of one initial scale."""
     return np.median([printed_durations(run) for run in by_field(runs, "init_scale")[scale]], axis=0)
 
 
+@source("zhang2025", "Eq. (51)")
 def drift_by_step(runs: Sequence[Evidence]) -> list[tuple[float, float]]:
     """(learning rate, conserved drift) for every loss, over that of its largest step: all then lie on one line."""
     rows = []
@@ -433,3 +474,38 @@ def angle_by_scale(runs: Sequence[Evidence]) -> list[tuple[float, float]]:
     """(initial scale, median over seeds of the largest angle between a head and its eigenvector)."""
     groups = by_field(runs, "init_scale").items()
     return [(scale, float(np.median([head_angle(run) for run in group]))) for scale, group in groups]
+
+
+def sampled_moment(run: Evidence) -> np.ndarray:
+    """Diagonal of E(Λ̂²) by sampling contexts of the run's length."""
+    spec = run.system.spec
+    rng = np.random.default_rng(8)
+    x = rng.standard_normal((40_000, spec.context_length, spec.dim)) * np.sqrt(spec.eigenvalues)
+    covariance = x.swapaxes(1, 2) @ x / spec.context_length
+    return (covariance**2).sum(-1).mean(0)
+
+
+def gradient_gap(run: Evidence) -> float:
+    """Mean square distance of the flow of a data set's loss from the printed Eq. (24), at weights of order one.
+
+    Both are projected on the weights that Eq. (24) moves; relative to the latter.
+    """
+    from .data import PopulationMoments, Weights
+    from .reduction import velocity
+
+    theory, frame = theory_of(run), frame_of(run)
+    whole = run.system.random_weights(run.seed)
+    D = len(theory.eigenvalues)
+    value, key = whole.value.copy(), whole.key.copy()
+    value[:, :D], key[..., D] = 0.0, 0.0
+    found = velocity(Weights(value, key, whole.query), frame.moments)
+    lam = theory.eigenvalues
+    moments = PopulationMoments(lam.sum(), np.diag(lam**2), theory.second, lam)
+    printed = velocity(Weights(value[:, D:], key[..., :D], whole.query), moments)
+    pairs = ((found.value[:, D:], printed.value), (found.key[..., :D], printed.key), (found.query, printed.query))
+    return sum(((a - b) ** 2).sum() for a, b in pairs) / sum((b**2).sum() for _, b in pairs)
+
+
+def stray_levels(run: Evidence) -> list[float]:
+    """Distance of each conspicuous plateau of a data set from Eq. (5), over tr Λ."""
+    return list(np.abs(np.array(levels(run)) - theory_levels(run)) / theory_of(run).eigenvalues.sum())

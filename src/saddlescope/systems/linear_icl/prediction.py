@@ -34,7 +34,7 @@ def plateau_loss(eigenvalues: np.ndarray, second: np.ndarray, count: int) -> flo
     return fixed_point_loss(eigenvalues, second, range(count))
 
 
-@source("zhang2025", "Eq. (3)", "Eq. (6)", "Eq. (46)")
+@source("zhang2025", "Eq. (3)", "Eq. (6)", "Eq. (28)", "Eq. (34)", "Eq. (46)", "Eq. (47)")
 def fixed_point(
     eigenvalues: np.ndarray,
     second: np.ndarray,

@@ -7,9 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from saddlescope.core.claim import Evidence
+from saddlescope.core.source import source
 
 from . import prediction
-from .measures import frame_of, map_at, resting
+from .measures import map_at, resting, series, theory_of
 
 PROMPTS = 2000
 
@@ -24,6 +25,7 @@ class Prompts(NamedTuple):
     answer: np.ndarray
 
 
+@source("zhang2025", "Eq. (13)", "Eq. (15)")
 def fresh_prompts(eigenvalues: np.ndarray, length: int, count: int = PROMPTS) -> Prompts:
     """Prompts that no run was trained on. Λ̂ is drawn by Bartlett's decomposition: the cost does not depend on N."""
     rng = np.random.default_rng((20_25, length))
@@ -49,26 +51,42 @@ def rms(values: np.ndarray) -> float:
     return float(np.sqrt(np.mean(values**2)))
 
 
+def attend(run: Evidence, row: int, tokens: np.ndarray) -> np.ndarray:
+    """Bottom right entry of X + Σ (1/N) W^V X X' W^K' W^Q X, as Eq. (1) and (2) write it, for each X (D+1, N+1)."""
+    value, key, query = (series(run, name)[row] for name in ("value", "key", "query"))
+    (H, R, D), N = key.shape, tokens.shape[-1] - 1
+    made = tokens[:, -1, -1].copy()
+    for head in range(H):
+        to_value = np.zeros(D + 1)
+        to_value[-1] = value[head]
+        to_key, to_query = np.zeros((R, D + 1)), np.zeros((R, D + 1))
+        to_key[:, :D], to_query[:, :D] = key[head], query[head]
+        scores = (to_key @ tokens).swapaxes(-1, -2) @ (to_query @ tokens[:, :, -1:])  # (P, N+1, 1)
+        made += ((to_value @ tokens)[:, None, :] @ scores)[:, 0, 0] / N
+    return made
+
+
 def distance_from_theory(run: Evidence) -> list[float]:
-    """On each conspicuous plateau: rms distance from Eq. (8) on fresh prompts, over that of the answers."""
-    frame, spec = frame_of(run), run.system.spec
-    prompts = fresh_prompts(frame.eigenvalues, spec.context_length)
-    return [
-        rms(
-            answers(run, plateau.row, prompts)
-            - prediction.in_context_prediction(
-                prompts.correlation, prompts.query, frame.eigenvalues, frame.second_moments, plateau.learned
-            )
-        )
-        / rms(prompts.answer)
-        for plateau in resting(run)
-    ]
+    """On each conspicuous plateau: rms distance of the network on fresh tokens from Eq. (8), over rms y_q."""
+    theory, spec = theory_of(run), run.system.spec
+    rng = np.random.default_rng((20_25, spec.context_length, 1))
+    x = rng.standard_normal((PROMPTS, spec.dim, spec.context_length + 1)) * np.sqrt(theory.eigenvalues)[:, None]
+    task = rng.standard_normal((PROMPTS, spec.dim))
+    y = np.einsum("pd,pdn->pn", task, x)
+    tokens = np.concatenate([x, y[:, None]], axis=1)
+    tokens[:, -1, -1] = 0.0  # the query's label is what is asked for
+    correlation, query = np.einsum("pn,pdn->pd", y[:, :-1], x[..., :-1]) / spec.context_length, x[..., -1]
+    found = []
+    for plateau in resting(run):
+        expected = prediction.in_context_prediction(correlation, query, *theory, plateau.learned)
+        found.append(rms(attend(run, plateau.row, tokens) - expected) / rms(y[:, -1]))
+    return found
 
 
 def distance_from_regression(run: Evidence) -> list[float]:
     """On each conspicuous plateau past the first: rms distance from wᵀ Σ_{d<=m} e eᵀ x_q, over that of the answers."""
-    frame, spec = frame_of(run), run.system.spec
-    prompts = fresh_prompts(frame.eigenvalues, spec.context_length)
+    theory, spec = theory_of(run), run.system.spec
+    prompts = fresh_prompts(theory.eigenvalues, spec.context_length)
     found = []
     for plateau in resting(run)[1:]:
         kept = (prompts.task * prompts.query)[:, : plateau.learned].sum(-1)
@@ -78,7 +96,7 @@ def distance_from_regression(run: Evidence) -> list[float]:
 
 def distance_from_least_squares(run: Evidence) -> float:
     """At the end: rms distance from in-context least squares, which for noise-free labels is wᵀ x_q itself."""
-    frame, spec = frame_of(run), run.system.spec
-    prompts = fresh_prompts(frame.eigenvalues, spec.context_length)
+    theory, spec = theory_of(run), run.system.spec
+    prompts = fresh_prompts(theory.eigenvalues, spec.context_length)
     fitted = np.linalg.solve(prompts.covariance, prompts.correlation[..., None])[..., 0]
     return rms(answers(run, -1, prompts) - (fitted * prompts.query).sum(-1)) / rms(prompts.answer)

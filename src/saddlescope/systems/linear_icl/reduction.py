@@ -68,7 +68,7 @@ def loss_of_map(T: Any, moments: PopulationMoments | SampleMoments) -> Any:
     return moments.constant + (t * (t @ moments.quadratic - 2 * moments.linear)).sum(-1)
 
 
-@source("zhang2025", "Eq. (23)")
+@source("zhang2025", "Eq. (23)", "Eq. (35)", "Eq. (41)")
 def residual(T: Any, moments: PopulationMoments | SampleMoments) -> Any:
     """−½ ∂L/∂T (..., A, B, D). On the population, E(β (y_q − ŷ_q) x_qᵀ) = Λ² − E(Λ̂²) M Λ of Eq. (23)."""
     if isinstance(moments, PopulationMoments):
