@@ -11,7 +11,7 @@ from saddlescope.core.claim import Quantifier, judge_run, judge_runs
 from saddlescope.core.registry import system
 from saddlescope.lab.judge import claims_of_one_run, evidence_of
 from saddlescope.lab.run import measured_stages, run_face
-from saddlescope.systems.linear_icl import data, landscape, measures
+from saddlescope.systems.linear_icl import data, landscape, measures, sampling
 from saddlescope.systems.linear_icl.claims import CLAIMS
 
 BY_NAME = {claim.name: claim for claim in CLAIMS}
@@ -45,13 +45,14 @@ def test_wrong_theory_is_noticed_on_data(monkeypatch):
     run = evidence_of(run_face(system("linear_icl", sequences=5000, init_scale=0.1), "flow", 0))
     claim = BY_NAME["levels_on_sequences"]
     assert judge_run(claim, run).verdict == "supported"
-    gap = measures.gradient_gap(run)
+    gap = sampling.gradient_gap(run)
     true = measures.theory_of(run)
     wrong = measures.Theory(true.eigenvalues, doubled(true.eigenvalues, 1 / 31))
-    monkeypatch.setattr(measures, "theory_of", lambda _: wrong)
+    for module in (measures, sampling):
+        monkeypatch.setattr(module, "theory_of", lambda _: wrong)
     assert judge_run(claim, run).verdict == "refuted"
     # 5000 sequences know the mean square to some thousandths; a wrong a_d adds a hundredth, whatever their number.
-    assert measures.gradient_gap(run) > 3 * gap
+    assert sampling.gradient_gap(run) > 3 * gap
 
 
 def test_a_drop_that_never_comes_is_a_refutation():

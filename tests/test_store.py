@@ -17,8 +17,9 @@ import pytest
 import saddlescope as ss
 from saddlescope.core.errors import BadArgument
 from saddlescope.lab.ensemble import all_at_once
+from saddlescope.lab.request import Request, _neighbours, sources
 from saddlescope.lab.run import run_face
-from saddlescope.lab.store import Damaged, Request, Store, _neighbours, sources
+from saddlescope.lab.store import Damaged, Store
 from saddlescope.systems.linear_icl import system as linear_icl_module
 
 TINY = ss.system("linear_icl", "tiny")

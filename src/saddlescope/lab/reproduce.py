@@ -16,8 +16,9 @@ from saddlescope.core.room import Room, room, rooms
 from .ensemble import all_at_once
 from .judge import evidence_of
 from .pool import cores, on_cores
+from .request import Request
 from .run import Outcome, run_face
-from .store import Damaged, Request, Store
+from .store import Damaged, Store
 
 BATCH = 125
 """Seeds of an ensemble that run together, and are kept together: part of the run's name, so the same on any machine."""

@@ -20,7 +20,7 @@ from saddlescope.core.claim import (
     together,
 )
 
-from . import landscape, measures, prompts
+from . import growth, landscape, measures, prompts, sampling, sweeps
 
 PAPER = "zhang2025"
 OURS = "saddlescope"
@@ -173,7 +173,7 @@ CLAIMS = (
         name="one_head_per_eigenvector",
         says="Each eigenvector falls to one head, whose key and query are aligned with it.",
         source=(PAPER, "section 3.2, Fig. 1(c), Eq. (6)"),
-        measured=measures.head_cosines,
+        measured=growth.head_cosines,
         relation=aligned(
             0.999,
             because="what a head keeps of its start is of relative size init_scale; drops that nearly coincide are "
@@ -187,7 +187,7 @@ CLAIMS = (
         says="As the start becomes small, every head becomes aligned: the angle left at the end is proportional to "
         "w_init.",
         source=(PAPER, "section 3.2, Eq. (6), D.5.2; the rate is ours"),
-        measured=measures.angle_by_scale,
+        measured=sweeps.angle_by_scale,
         relation=scales_as(1.0, 0.05, because="the median over seeds; at 0.1 the angle is no longer small"),
         experiment="durations",
         seeds=together(32),
@@ -234,7 +234,7 @@ CLAIMS = (
         name="scalar_growth",
         says="During a drop the growing head's value follows the scalar equation (7).",
         source=(PAPER, "Eq. (7), (36), (42), Fig. 1(b)"),
-        measured=measures.growth_error,
+        measured=growth.growth_error,
         relation=bounded(
             0.02,
             because="with the other heads a thousandth of its size; at 5% of its growth the head is "
@@ -247,8 +247,8 @@ CLAIMS = (
         name="growth_time",
         says="The time that the value takes from 0.3 to 0.9 of its final size is that of the closed form (37).",
         source=(PAPER, "Eq. (37)"),
-        measured=lambda run: measures.growth_times(run)[0],
-        expected=lambda run: measures.growth_times(run)[1],
+        measured=lambda run: growth.growth_times(run)[0],
+        expected=lambda run: growth.growth_times(run)[1],
         relation=close(0.05, because="at 0.3 of its growth a head still turns towards its eigenvector"),
         applies=_rank_one,
         **STAIRCASE,
@@ -257,7 +257,7 @@ CLAIMS = (
         name="early_alignment",
         says="On the first plateau keys and queries follow the exponentials of Eq. (33) in the integral of the value.",
         source=(PAPER, "Eq. (32), (33)"),
-        measured=lambda run: [measures.early_error(run)],
+        measured=lambda run: [growth.early_error(run)],
         relation=bounded(1e-2, because="the integral of v is taken by the trapezoidal rule on the saved times"),
         applies=_rank_one,
         **STAIRCASE,
@@ -287,7 +287,7 @@ CLAIMS = (
         name="levels_on_sequences",
         says="On thousands of sampled sequences, as the paper trains, the loss rests near the same levels.",
         source=(PAPER, "Eq. (5), Fig. 1(a)"),
-        measured=measures.stray_levels,
+        measured=sampling.stray_levels,
         relation=bounded(0.05, because="over tr Λ; 5000 sequences know the mean square error to 2 or 3 percent"),
         applies=_many,
         experiment="blocks",
@@ -298,7 +298,7 @@ CLAIMS = (
         says="Eq. (24) is the descent of the loss on sequences: at weights of order one the mean square gap is of "
         "order 1/P.",
         source=(PAPER, "Eq. (22)-(24), (45)"),
-        measured=lambda runs: measures.against(runs, "sequences", measures.gradient_gap),
+        measured=lambda runs: sweeps.against(runs, "sequences", sampling.gradient_gap),
         relation=scales_as(
             -1.0,
             0.2,
@@ -312,7 +312,7 @@ CLAIMS = (
         name="second_moments",
         says="E(Λ̂²) over contexts of length N has the eigenvalues of Eq. (18).",
         source=(PAPER, "Eq. (17)-(19)"),
-        measured=lambda runs: measures.sampled_moment(runs[0]),
+        measured=lambda runs: sampling.of_one_length(runs[0]),
         expected=lambda runs: measures.frame_of(runs[0]).second_moments,
         relation=close(0.02, because="sampled: 40000 contexts, a fourth moment known to some thousandths"),
         experiment="staircase",
@@ -323,7 +323,7 @@ CLAIMS = (
         name="printed_durations",
         says="A plateau lasts 1/(λ² v) with the growing head's value at its beginning.",
         source=(PAPER, "Eq. (38), (43)"),
-        measured=measures.printed_factors,
+        measured=sweeps.printed_factors,
         expected=lambda runs: np.ones(len(runs[0].stages)),
         relation=close(0.1, because="the printed sign is ≈; a tenth of the duration is generous, over the median seed"),
         experiment="durations",
@@ -334,8 +334,8 @@ CLAIMS = (
         says="The factor between printed and true duration does not tend to one: its distance from it is the same at "
         "every small initial scale.",
         source=(PAPER, "Eq. (38), (43), corrected"),
-        measured=lambda runs: measures.factor_from_one(runs, scale=1e-4),
-        expected=lambda runs: measures.factor_from_one(runs, scale=1e-3),
+        measured=lambda runs: sweeps.factor_from_one(runs, scale=1e-4),
+        expected=lambda runs: sweeps.factor_from_one(runs, scale=1e-3),
         relation=close(0.05, because="a distance that vanished with the scale would be ten times smaller"),
         experiment="durations",
         seeds=together(32),
@@ -357,7 +357,7 @@ CLAIMS = (
         name="time_scales_with_eigenvalue",
         says="The time to learn a direction from a small start is proportional to its eigenvalue to the power −2.",
         source=(PAPER, "section 3.2, D.6"),
-        measured=measures.first_drop_by_eigenvalue,
+        measured=sweeps.first_drop_by_eigenvalue,
         relation=scales_as(-2.0, 1e-3, because="exact by homogeneity but for the drop, some units of time in 1e5"),
         experiment="eigenvalue",
         seeds=together(20),
@@ -366,7 +366,7 @@ CLAIMS = (
         name="later_plateaus_longer",
         says="Each plateau lasts longer than the one before it.",
         source=(PAPER, "section 3.2, Fig. 1(a)"),
-        measured=measures.median_durations,
+        measured=sweeps.median_durations,
         relation=ordered(because=f"{ORDER}; medians over seeds"),
         experiment="ensemble",
         seeds=together(1000),
@@ -376,7 +376,7 @@ CLAIMS = (
         says="The second plateau, which begins with heads that have grown during the first, is shorter than it; from "
         "then on each lasts longer than the one before it.",
         source=(PAPER, "section 3.2, Fig. 1(a), corrected"),
-        measured=measures.duration_ratios,
+        measured=sweeps.duration_ratios,
         relation=bounded(lower=1.0, because=f"{ORDER}; ratios of medians over seeds"),
         experiment="ensemble",
         seeds=together(1000),
@@ -386,7 +386,7 @@ CLAIMS = (
         name="variance_grows",
         says="The later a drop, the more its time varies over initial weights.",
         source=(PAPER, "section D.6"),
-        measured=measures.spreads,
+        measured=sweeps.spreads,
         relation=ordered(because=f"{ORDER}; standard deviations of 1000 seeds, each known to a few percent"),
         experiment="ensemble",
         seeds=together(1000),
@@ -395,7 +395,7 @@ CLAIMS = (
         name="initial_norms",
         says="The norms of all initial values, of all keys and of all queries are of order w_init.",
         source=(PAPER, "Eq. (20), (21)"),
-        measured=measures.initial_sizes,
+        measured=sweeps.initial_sizes,
         expected=lambda runs: [1.0, 1.0, 1.0],
         relation=close(
             0.5, because="mean squares over w_init², one by Eq. (20); eight seeds of four values know it to a quarter"
@@ -407,7 +407,7 @@ CLAIMS = (
         name="early_remainder",
         says="What the early equations leave out is of fifth order in w_init.",
         source=(PAPER, "Eq. (31)"),
-        measured=lambda runs: measures.against(runs, "init_scale", measures.remainder),
+        measured=lambda runs: sweeps.against(runs, "init_scale", growth.remainder),
         relation=scales_as(
             5.0, 1e-3, because="a polynomial of fifth degree, found as the difference of numbers of third order"
         ),
@@ -419,7 +419,7 @@ CLAIMS = (
         name="drop_is_eigenvalue",
         says="As the context grows, the m-th drop of the loss becomes λ_m, with an error of order 1/N.",
         source=(PAPER, "section 3.2, limit of Eq. (5)"),
-        measured=lambda runs: measures.against(runs, "context_length", measures.drop_gaps),
+        measured=lambda runs: sweeps.against(runs, "context_length", measures.drop_gaps),
         relation=scales_as(-1.0, 0.05, because="at N=31 the next order, (11/31)² of the smallest drop, still counts"),
         experiment="context",
         seeds=together(10),
@@ -428,7 +428,7 @@ CLAIMS = (
         name="principal_component_regression",
         says="As the context grows, the answer on plateau m tends to w'x_q on m principal components, as N^(-1/2).",
         source=(PAPER, "Eq. (8), limit; the rate is ours"),
-        measured=lambda runs: measures.against(runs, "context_length", prompts.distance_from_regression),
+        measured=lambda runs: sweeps.against(runs, "context_length", prompts.distance_from_regression),
         relation=scales_as(-0.5, 0.03, because="2000 prompts, and at N=31 corrections of order 1/N"),
         experiment="context",
         seeds=together(10),
@@ -437,7 +437,7 @@ CLAIMS = (
         name="least_squares",
         says="As the context grows, the converged network tends to in-context least squares, as N^(-1/2).",
         source=(PAPER, "section 3.3; the rate is ours"),
-        measured=lambda runs: measures.against(runs, "context_length", prompts.distance_from_least_squares),
+        measured=lambda runs: sweeps.against(runs, "context_length", prompts.distance_from_least_squares),
         relation=scales_as(-0.5, 0.03, because="2000 prompts, and at N=31 corrections of order 1/N"),
         experiment="context",
         seeds=together(10),
@@ -513,7 +513,7 @@ CLAIMS = (
         name="plateaus_where_m_divides_rank",
         says="Conspicuous plateaus occur at L(M_m) for m that divides R.",
         source=(PAPER, "section 4, Fig. 2, 7, 8"),
-        measured=lambda runs: [measures.misplaced(runs, lambda m, rank: m == 0 or rank % m == 0)],
+        measured=lambda runs: [sweeps.misplaced(runs, lambda m, rank: m == 0 or rank % m == 0)],
         relation=bounded(0.0, because=f"{COUNT}; R = 1..8, medians of six seeds, m = 0 granted"),
         experiment="ranks",
         seeds=together(48),
@@ -522,7 +522,7 @@ CLAIMS = (
         name="plateaus_at_multiples_of_rank",
         says="In the median run, conspicuous plateaus occur at L(M_m) exactly for m that is a multiple of R.",
         source=(PAPER, "section 4, Fig. 2, 7, 8, corrected"),
-        measured=lambda runs: [measures.misplaced(runs, lambda m, rank: m % rank == 0)],
+        measured=lambda runs: [sweeps.misplaced(runs, lambda m, rank: m % rank == 0)],
         relation=bounded(0.0, because=f"{COUNT}; R = 1..8, medians of six seeds"),
         experiment="ranks",
         seeds=together(48),
@@ -565,7 +565,7 @@ CLAIMS = (
         name="plateaus_between_equal_eigenvalues",
         says="With R=1, plateaus occur between equal eigenvalues too, in some runs.",
         source=(PAPER, "section E.5, Fig. 9"),
-        measured=lambda runs: [measures.first_ranks(runs, 1).max()],
+        measured=lambda runs: [sweeps.first_ranks(runs, 1).max()],
         relation=bounded(lower=measures.CONSPICUOUS, because="the dwell above which a plateau is conspicuous"),
         experiment="repeated",
         seeds=together(32),
@@ -574,7 +574,7 @@ CLAIMS = (
         name="skipped_between_equal_eigenvalues",
         says="And in some runs they are skipped.",
         source=(PAPER, "section E.5, Fig. 9"),
-        measured=lambda runs: [measures.first_ranks(runs, 1).min()],
+        measured=lambda runs: [sweeps.first_ranks(runs, 1).min()],
         relation=bounded(0.05, because="a stop of a twentieth of the time until then is not seen on a linear axis"),
         experiment="repeated",
         seeds=together(128),
@@ -584,7 +584,7 @@ CLAIMS = (
         name="larger_start_shortens_plateaus",
         says="Increasing the initial scale shortens every plateau.",
         source=(PAPER, "section B.2, Fig. 4"),
-        measured=lambda runs: measures.by_scale(runs, measures.durations),
+        measured=lambda runs: sweeps.by_scale(runs, measures.durations),
         relation=monotone("falls", because=f"{ORDER}; medians over seeds at six scales"),
         experiment="scales",
         seeds=together(24),
@@ -594,7 +594,7 @@ CLAIMS = (
         says="From a small start drops are sigmoids: the share of the fall that is made while the loss falls ever "
         "faster is that of Eq. (7), 1 − 0.6² = 0.64.",
         source=(PAPER, "section B.2, Fig. 4"),
-        measured=lambda runs: [measures.concave_share_at(runs, 0)],
+        measured=lambda runs: [sweeps.concave_share_at(runs, 0)],
         expected=lambda runs: [0.64],
         relation=close(0.1, because="some tens of saved times resolve a drop"),
         experiment="scales",
@@ -604,7 +604,7 @@ CLAIMS = (
         name="lazy_shape",
         says="From a large start the loss decays as sums of exponentials do, slower and slower.",
         source=(PAPER, "section B.2, Fig. 4"),
-        measured=lambda runs: [measures.concave_share_at(runs, -1)],
+        measured=lambda runs: [sweeps.concave_share_at(runs, -1)],
         relation=bounded(0.1, because="the share that is made while falling faster is zero for exponentials"),
         experiment="scales",
         seeds=together(24),
@@ -613,7 +613,7 @@ CLAIMS = (
         name="mixed_shape",
         says="In between the shape changes from the one to the other.",
         source=(PAPER, "section B.2, Fig. 4"),
-        measured=lambda runs: np.ravel(measures.by_scale(runs, measures.concave_share)),
+        measured=lambda runs: np.ravel(sweeps.by_scale(runs, measures.concave_share)),
         relation=monotone(
             "falls",
             because="medians over a few seeds: from 0.01 to 0.5, where all curves are rich, "
@@ -661,7 +661,7 @@ CLAIMS = (
         name="second_moments_of_all_lengths",
         says="E(Λ̂²) over lengths 1..N is Λ² + E(1/N)(Λ + tr Λ)Λ.",
         source=(PAPER, "Eq. (16)"),
-        measured=lambda runs: measures.sampled_second_moments(runs[0]),
+        measured=lambda runs: sampling.of_all_lengths(runs[0]),
         expected=lambda runs: measures.frame_of(runs[0]).second_moments,
         relation=close(0.03, because="sampled: 4000 contexts of each length, a fourth moment known to a percent"),
         applies=_every_length,
@@ -672,7 +672,7 @@ CLAIMS = (
         name="only_mean_inverse_length",
         says="Another distribution of lengths with the same E(1/N) has the same E(Λ̂²), all the loss knows of them.",
         source=(PAPER, "section B.3"),
-        measured=lambda runs: measures.two_lengths(runs[0]),
+        measured=lambda runs: sampling.of_two_lengths(runs[0]),
         expected=lambda runs: measures.frame_of(runs[0]).second_moments,
         relation=close(
             0.03, because="sampled: 60000 contexts of each of two lengths, a fourth moment known to a percent"
@@ -707,7 +707,7 @@ CLAIMS = (
         name="zero_blocks_pull",
         says="On P sequences the mean square pull on these blocks is of order 1/P.",
         source=(PAPER, "section E.1, corrected"),
-        measured=lambda runs: measures.against(runs, "sequences", measures.pull_on_zero_blocks),
+        measured=lambda runs: sweeps.against(runs, "sequences", sampling.pull_on_zero_blocks),
         relation=scales_as(
             -1.0,
             0.2,
@@ -723,7 +723,7 @@ CLAIMS = (
         name="conservation_for_any_loss",
         says="The flow of any loss keeps these quantities: under gradient descent they drift as the step does.",
         source=(PAPER, "Eq. (51), D.7, E.6"),
-        measured=measures.drift_by_step,
+        measured=sweeps.drift_by_step,
         relation=scales_as(
             1.0, 0.1, because="the next order in the step; |y - ŷ| has a kink, which costs a few percent"
         ),

@@ -10,7 +10,7 @@ import numpy as np
 from saddlescope.core.claim import Evidence
 from saddlescope.core.experiment import Figure, Results
 
-from . import landscape, measures, prediction, prompts
+from . import growth, landscape, measures, prediction, prompts, sweeps
 from .measures import series
 
 GREY, BLACK = "#777777", "#222222"
@@ -51,7 +51,7 @@ def _log_time(axes: Any, begin: float, end: float) -> None:
 
 
 def _of_rank(runs: Sequence[Evidence], rank: int) -> list[Evidence]:
-    return measures.by_field(runs, "rank").get(rank, [])
+    return sweeps.by_field(runs, "rank").get(rank, [])
 
 
 def _by_rank(axes: Mapping[str, Any], runs: Sequence[Evidence], ranks: Sequence[int]) -> None:
@@ -71,15 +71,15 @@ def figure_1(axes: Mapping[str, Any], results: Results) -> None:
     axes["a"].set_title("(a) six runs of gradient descent")
 
     frame, panel = measures.frame_of(flowed), axes["b"]
-    for number, growth in enumerate(measures.growths(flowed)):
-        lam, a = frame.eigenvalues[growth.mode], frame.second_moments[growth.mode]
-        share = growth.value / growth.final
-        middle = np.interp(0.5, share, growth.time)
-        rows = (share > 0.03) & (growth.time < middle + 0.4 / lam**2 + 40)
-        panel.plot(growth.time[rows] - middle, growth.value[rows], color=BLUES[number], lw=2.2, alpha=0.55)
-        grid = growth.final * np.linspace(0.03, 0.9999, 400)
-        clock = prediction.aligned_time(grid, lam, a) - prediction.aligned_time(growth.final / 2, lam, a)
-        panel.plot(clock, grid, "--", color=BLUES[number], lw=1.2, label=f"head of e{growth.mode + 1}")
+    for number, rise in enumerate(growth.growths(flowed)):
+        lam, a = frame.eigenvalues[rise.mode], frame.second_moments[rise.mode]
+        share = rise.value / rise.final
+        middle = np.interp(0.5, share, rise.time)
+        rows = (share > 0.03) & (rise.time < middle + 0.4 / lam**2 + 40)
+        panel.plot(rise.time[rows] - middle, rise.value[rows], color=BLUES[number], lw=2.2, alpha=0.55)
+        grid = rise.final * np.linspace(0.03, 0.9999, 400)
+        clock = prediction.aligned_time(grid, lam, a) - prediction.aligned_time(rise.final / 2, lam, a)
+        panel.plot(clock, grid, "--", color=BLUES[number], lw=1.2, label=f"head of e{rise.mode + 1}")
     panel.set(
         xlabel="time from the middle of the drop", ylabel="|v|", title="(b) growing values: flow; dashed: Eq. (7)"
     )
@@ -112,7 +112,7 @@ def figure_3(axes: Mapping[str, Any], results: Results) -> None:
 
 def figure_4(axes: Mapping[str, Any], results: Results) -> None:
     panel = axes["a"]
-    groups = measures.by_field(results["scales"], "init_scale")
+    groups = sweeps.by_field(results["scales"], "init_scale")
     for number, (scale, runs) in enumerate(groups.items()):
         shade = 0.12 + 0.76 * number / (len(groups) - 1)
         color = (shade, 0.25, 1 - shade)
@@ -186,8 +186,8 @@ def figure_curvature(axes: Mapping[str, Any], results: Results) -> None:
 
 
 def figure_durations(axes: Mapping[str, Any], results: Results) -> None:
-    groups = measures.by_field(results["durations"], "init_scale")
-    factors = {scale: np.array([measures.printed_durations(run)[0] for run in runs]) for scale, runs in groups.items()}
+    groups = sweeps.by_field(results["durations"], "init_scale")
+    factors = {scale: np.array([growth.printed_durations(run)[0] for run in runs]) for scale, runs in groups.items()}
     scales = list(factors)
     table = np.array(list(factors.values()))  # (scale, seed)
     axes["a"].plot(scales, table, color=GREY, lw=0.6, alpha=0.7)
@@ -221,7 +221,7 @@ def figure_spread(axes: Mapping[str, Any], results: Results) -> None:
 
 def figure_blocks(axes: Mapping[str, Any], results: Results) -> None:
     panel = axes["a"]
-    for number, (count, runs) in enumerate(measures.by_field(results["blocks"], "sequences").items()):
+    for number, (count, runs) in enumerate(sweeps.by_field(results["blocks"], "sequences").items()):
         run = runs[0]
         panel.plot(series(run, "time")[1:], series(run, "stray")[1:], color=BLUES[number], label=f"P = {count}")
     mirrored = results["mirrored_blocks"][-1]
@@ -240,7 +240,7 @@ def figure_regression(axes: Mapping[str, Any], results: Results) -> None:
         ("least squares, at the end", prompts.distance_from_least_squares, "s"),
     )
     for (label, measure, marker), color in zip(measured, ("#0072B2", "#D55E00"), strict=True):
-        lengths, distances = np.array(measures.against(results["context"], "context_length", measure)).T
+        lengths, distances = np.array(sweeps.against(results["context"], "context_length", measure)).T
         panel.plot(lengths, distances, marker, color=color, label=label)
         panel.plot(lengths, distances[-1] * np.sqrt(lengths[-1] / lengths), "--", color=color, lw=0.8)
     panel.set(xscale="log", yscale="log", xlabel="context length N", ylabel="rms distance / rms of the answers")

@@ -1,15 +1,13 @@
-"""What claims and figures read off runs: plateaus, maps, growth of one head, predictions on fresh prompts."""
+"""What claims and figures read off a run: plateaus, maps, heads."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from saddlescope.core.claim import Evidence
-from saddlescope.core.source import source
 from saddlescope.core.stage import Mark
 
 from . import prediction
@@ -18,8 +16,6 @@ from .data import Frame
 CONSPICUOUS = 0.15
 """A plateau is conspicuous if it takes this share of the time until it ends: drops then stand apart to the eye on a
 linear axis, and the level between them is reached."""
-
-PROMPTS = 2000
 
 
 class Plateau(NamedTuple):
@@ -121,100 +117,6 @@ def grown_heads(run: Evidence, row: int) -> np.ndarray:
     return np.flatnonzero(np.abs(series(run, "value")[row]) > least / 2)
 
 
-# ---- one head ----------------------------------------------------------------------------------------------
-
-
-class Growth(NamedTuple):
-    """One drop of a rank-one network: the eigenvector learned, and the growing head's |v| over time."""
-
-    mode: int
-    time: np.ndarray
-    value: np.ndarray
-    final: float
-
-
-def growths(run: Evidence) -> Iterator[Growth]:
-    """Of the drops between two conspicuous plateaus: elsewhere two heads grow at once."""
-    theory, rests = theory_of(run), plateaus(run)
-    value = np.abs(series(run, "value"))
-    for before, after in itertools.pairwise(rests):
-        if not (before.conspicuous and after.conspicuous):
-            continue
-        mode = int(np.argmax(gains_at(run, after.row) - gains_at(run, before.row)))
-        head = int(np.argmax(value[after.row] - value[before.row]))
-        final = float(np.cbrt(theory.gain[mode]))
-        rows = slice(before.row, after.row + 1)
-        yield Growth(mode, series(run, "time")[rows], value[rows, head], final)
-
-
-def growth_error(run: Evidence) -> list[float]:
-    """Largest distance of each growing |v| from the solution of Eq. (7) through its midpoint, over its final value."""
-    theory, worst = theory_of(run), []
-    for growth in growths(run):
-        lam, a = theory.eigenvalues[growth.mode], theory.second[growth.mode]
-        grid = growth.final * np.linspace(0.01, 0.99999, 4000)
-        clock = prediction.aligned_time(grid, lam, a) - prediction.aligned_time(growth.final / 2, lam, a)
-        shifted = growth.time - _passage(growth, 0.5)
-        seen = (growth.value > 0.05 * growth.final) & (shifted > clock[0]) & (shifted < clock[-1])
-        gaps = np.abs(growth.value - np.interp(shifted, clock, grid))[seen]
-        worst.append(gaps.max() / growth.final if gaps.size else np.nan)
-    return worst
-
-
-def growth_times(run: Evidence) -> tuple[list[float], list[float]]:
-    """Time of each growing |v| from 0.3 to 0.9 of its final value: measured, and by Eq. (37)."""
-    theory = theory_of(run)
-    measured, expected = [], []
-    for growth in growths(run):
-        lam, a = theory.eigenvalues[growth.mode], theory.second[growth.mode]
-        measured.append(_passage(growth, 0.9) - _passage(growth, 0.3))
-        late, early = (prediction.aligned_time(share * growth.final, lam, a) for share in (0.9, 0.3))
-        expected.append(float(late - early))
-    return measured, expected
-
-
-def _passage(growth: Growth, share: float) -> float:
-    moment = Mark("value", share * growth.final, "rises").passage(growth.time, {"value": growth.value})
-    return np.nan if moment is None else moment
-
-
-def printed_durations(run: Evidence) -> np.ndarray:
-    """Eq. (38), (43): 1/(λ² |v|) with the growing head's value at the beginning of each plateau, over the measured."""
-    theory, time, value = theory_of(run), series(run, "time"), np.abs(series(run, "value"))
-    begins = np.r_[0.0, drop_times(run)]
-    ratios = []
-    for growth_before, growth_after in itertools.pairwise(plateaus(run)):
-        mode = int(np.argmax(gains_at(run, growth_after.row) - gains_at(run, growth_before.row)))
-        head = int(np.argmax(value[growth_after.row] - value[growth_before.row]))
-        begin = begins[growth_before.learned]
-        start = float(np.interp(begin, time, value[:, head]))
-        printed = prediction.plateau_duration(theory.eigenvalues[mode], start)
-        ratios.append(printed / durations(run)[growth_before.learned])
-    return np.array(ratios)
-
-
-# ---- sweeps ------------------------------------------------------------------------------------------------
-
-
-def by_field(runs: Sequence[Evidence], field: str) -> dict[Any, list[Evidence]]:
-    """Runs grouped by a field of their Spec, in ascending order of it."""
-    groups: dict[Any, list[Evidence]] = {}
-    for run in sorted(runs, key=lambda run: getattr(run.system.spec, field)):
-        groups.setdefault(getattr(run.system.spec, field), []).append(run)
-    return groups
-
-
-def against(
-    runs: Sequence[Evidence], field: str | Callable[[Any], float], measure: Callable[[Evidence], Any]
-) -> list[tuple[float, float]]:
-    """(field's value, mean of the measure over its runs and entries), for `scales_as`. field: a name, or spec -> x."""
-    of = field if callable(field) else lambda spec: getattr(spec, field)
-    groups: dict[float, list[float]] = {}
-    for run in runs:
-        groups.setdefault(float(of(run.system.spec)), []).append(float(np.mean(measure(run))))
-    return [(x, float(np.mean(values))) for x, values in sorted(groups.items())]
-
-
 def concave_share(run: Evidence) -> float:
     """Share of the fall of the loss that is made while it falls ever faster.
 
@@ -225,17 +127,6 @@ def concave_share(run: Evidence) -> float:
     speed = fall / np.diff(time)
     faster = np.r_[False, speed[1:] > speed[:-1]]
     return float(fall[faster].sum() / fall.sum())
-
-
-def pull_on_zero_blocks(run: Evidence) -> float:
-    """Mean square velocity of the blocks that start at zero, over that of all weights, at the start."""
-    start = run.system.start(run.seed)
-    value, key, query = run.system.velocity(start.point, start.frame)
-    blocks = [value[:, :-1], key[..., query.shape[-1] :]]
-    return sum((part**2).sum() for part in blocks) / sum((part**2).sum() for part in (value, key, query))
-
-
-# ---- what claims measure ----------------------------------------------------------------------------------
 
 
 def learning_times(run: Evidence) -> list[float]:
@@ -276,19 +167,6 @@ def gain_errors(run: Evidence) -> list[float]:
     return [float(np.abs(gains_at(run, p.row) - (modes < p.learned)).max()) for p in resting(run)]
 
 
-def head_cosines(run: Evidence) -> np.ndarray:
-    """Of each eigenvector with the keys and queries of the one head that it falls to, at the end.
-
-    An eigenvector without a head of its own has cosine zero. Left out are those learned beside a plateau that is not
-    conspicuous: two heads then grew at once, and only their sum is fixed.
-    """
-    key, query = (series(run, name)[-1][:, 0] for name in ("key", "query"))
-    cosines = np.minimum(*(np.abs(part) / np.linalg.norm(part, axis=1, keepdims=True) for part in (key, query)))
-    owner = np.argmax(cosines, axis=0)  # head of each eigenvector
-    alone = [growth.mode for growth in growths(run)]
-    return np.array([cosines[owner[mode], mode] * (np.sum(owner == owner[mode]) == 1) for mode in alone])
-
-
 def head_angle(run: Evidence) -> float:
     """Sine of the largest angle between a grown head's key and its eigenvector, at the end."""
     key = series(run, "key")[-1][grown_heads(run, -1), 0]
@@ -327,73 +205,6 @@ def drop_gaps(run: Evidence) -> list[float]:
     return list(np.abs(-np.diff(levels) / theory_of(run).eigenvalues - 1))
 
 
-def early_error(run: Evidence) -> float:
-    """Distance of keys and queries from Eq. (33) at half of the first plateau, with s = ∫ v dt as measured."""
-    from .escape import Drift
-
-    time, value = series(run, "time"), series(run, "value")
-    row = int(np.searchsorted(time, drop_times(run)[0] / 2))
-    passed = np.trapezoid(value[: row + 1], time[: row + 1], axis=0)
-    key, query = series(run, "key"), series(run, "query")
-    drift = Drift(value[0], key[0] + query[0], key[0] - query[0], theory_of(run).eigenvalues ** 2)
-    plus, minus = drift.pairs(passed)
-    gaps = [np.abs(key[row] - (plus + minus) / 2), np.abs(query[row] - (plus - minus) / 2)]
-    return float(max(gap.max() for gap in gaps) / max(np.abs(key[row]).max(), np.abs(query[row]).max()))
-
-
-def remainder(run: Evidence) -> float:
-    """What Eq. (31) leaves out at the start: the part of the velocity that the map itself causes."""
-    from .reduction import attention_map, pull_back, residual
-
-    start = run.system.start(run.seed)
-    pull = residual(attention_map(start.point) * 0.0, start.frame.moments)
-    early, whole = pull_back(pull, start.point), run.system.velocity(start.point, start.frame)
-    return float(np.sqrt(sum(((a - b) ** 2).sum() for a, b in zip(early, whole, strict=True))))
-
-
-@source("zhang2025", "Eq. (21)")
-def initial_sizes(runs: Sequence[Evidence]) -> list[float]:
-    """Mean squares over seeds of the norms of all initial values, keys and queries, over w_init squared."""
-    means = []
-    for name in ("value", "key", "query"):
-        means.append(np.mean([(series(run, name)[0] ** 2).sum() / run.system.spec.init_scale**2 for run in runs]))
-    return means
-
-
-def median_durations(runs: Sequence[Evidence]) -> np.ndarray:
-    return np.median([durations(run) for run in runs], axis=0)
-
-
-def duration_ratios(runs: Sequence[Evidence]) -> list[float]:
-    """Of median durations: first over second, third over second, fourth over third, and so on."""
-    first, second, *_ = lengths = median_durations(runs)
-    return [first / second, *(lengths[2:] / lengths[1:-1])]
-
-
-def spreads(runs: Sequence[Evidence]) -> np.ndarray:
-    return np.std([drop_times(run) for run in runs], axis=0)
-
-
-def by_scale(runs: Sequence[Evidence], measure: Any) -> np.ndarray:
-    """Median over seeds of each entry of a measure (rows) at each initial scale (columns)."""
-    groups = by_field(runs, "init_scale").values()
-    return np.array([np.median([measure(run) for run in group], axis=0) for group in groups]).T
-
-
-def concave_share_at(runs: Sequence[Evidence], which: int) -> float:
-    return float(np.ravel(by_scale(runs, concave_share))[which])
-
-
-def misplaced(runs: Sequence[Evidence], belongs: Any) -> int:
-    """Plateaus m = 0..D-1 over all R whose median dwell is conspicuous where it should not be, or the reverse."""
-    wrong = 0
-    for rank, group in by_field(runs, "rank").items():
-        dwell = np.median([dwells(run) for run in group], axis=0)
-        expected = np.array([belongs(m, rank) for m in range(len(dwell))])
-        wrong += int(((dwell > CONSPICUOUS) != expected).sum())
-    return wrong
-
-
 def grown_counts(run: Evidence) -> list[int]:
     """Grown heads on every plateau."""
     return [len(grown_heads(run, plateau.row)) for plateau in plateaus(run)]
@@ -414,98 +225,3 @@ def within_ties(run: Evidence) -> list[float]:
     """Dwell of the plateaus between two equal eigenvalues."""
     lam = run.system.spec.eigenvalues
     return [dwell for m, dwell in enumerate(dwells(run)) if m and lam[m] == lam[m - 1]]
-
-
-def first_ranks(runs: Sequence[Evidence], rank: int) -> np.ndarray:
-    return np.array([within_ties(run) for run in runs if run.system.spec.rank == rank])
-
-
-def sampled_second_moments(run: Evidence) -> np.ndarray:
-    """Diagonal of E(Λ̂²) by sampling contexts of lengths 1..N, all equally likely."""
-    spec = run.system.spec
-    rng = np.random.default_rng(9)
-    total = np.zeros(spec.dim)
-    for length in range(1, spec.context_length + 1):
-        x = rng.standard_normal((4000, length, spec.dim)) * np.sqrt(spec.eigenvalues)
-        covariance = x.swapaxes(1, 2) @ x / length
-        total += (covariance**2).sum(-1).mean(0)
-    return total / spec.context_length
-
-
-def two_lengths(run: Evidence) -> np.ndarray:
-    """The same with two lengths only, mixed so that E(1/N) is what it is for 1..N."""
-    spec = run.system.spec
-    short, long = 4, 31
-    weight = (spec.inverse_length - 1 / long) / (1 / short - 1 / long)
-    rng = np.random.default_rng(10)
-    total = np.zeros(spec.dim)
-    for length, share in ((short, weight), (long, 1 - weight)):
-        x = rng.standard_normal((60_000, length, spec.dim)) * np.sqrt(spec.eigenvalues)
-        covariance = x.swapaxes(1, 2) @ x / length
-        total += share * (covariance**2).sum(-1).mean(0)
-    return total
-
-
-def first_drop_by_eigenvalue(runs: Sequence[Evidence]) -> list[tuple[float, float]]:
-    return against(runs, lambda spec: spec.eigenvalues[0], lambda run: drop_times(run)[0])
-
-
-def factor_from_one(runs: Sequence[Evidence], scale: float) -> np.ndarray:
-    """Distance from one of the median factor between printed and true duration."""
-    return 1 - printed_factors(runs, scale)
-
-
-def printed_factors(runs: Sequence[Evidence], scale: float = 1e-3) -> np.ndarray:
-    """Printed over true duration of each plateau: the median over the runs of one initial scale."""
-    return np.median([printed_durations(run) for run in by_field(runs, "init_scale")[scale]], axis=0)
-
-
-@source("zhang2025", "Eq. (51)")
-def drift_by_step(runs: Sequence[Evidence]) -> list[tuple[float, float]]:
-    """(learning rate, conserved drift) for every loss, over that of its largest step: all then lie on one line."""
-    rows = []
-    for group in by_field(runs, "error").values():
-        drifts = against(group, "learning_rate", lambda run: run.trajectory.attrs["conserved_drift"])
-        rows += [(rate, drift / drifts[-1][1]) for rate, drift in drifts]
-    return rows
-
-
-def angle_by_scale(runs: Sequence[Evidence]) -> list[tuple[float, float]]:
-    """(initial scale, median over seeds of the largest angle between a head and its eigenvector)."""
-    groups = by_field(runs, "init_scale").items()
-    return [(scale, float(np.median([head_angle(run) for run in group]))) for scale, group in groups]
-
-
-def sampled_moment(run: Evidence) -> np.ndarray:
-    """Diagonal of E(Λ̂²) by sampling contexts of the run's length."""
-    spec = run.system.spec
-    rng = np.random.default_rng(8)
-    x = rng.standard_normal((40_000, spec.context_length, spec.dim)) * np.sqrt(spec.eigenvalues)
-    covariance = x.swapaxes(1, 2) @ x / spec.context_length
-    return (covariance**2).sum(-1).mean(0)
-
-
-def gradient_gap(run: Evidence) -> float:
-    """Mean square distance of the flow of a data set's loss from the printed Eq. (24), at weights of order one.
-
-    Both are projected on the weights that Eq. (24) moves; relative to the latter.
-    """
-    from .data import PopulationMoments, Weights
-    from .reduction import velocity
-
-    theory, frame = theory_of(run), frame_of(run)
-    whole = run.system.random_weights(run.seed)
-    D = len(theory.eigenvalues)
-    value, key = whole.value.copy(), whole.key.copy()
-    value[:, :D], key[..., D] = 0.0, 0.0
-    found = velocity(Weights(value, key, whole.query), frame.moments)
-    lam = theory.eigenvalues
-    moments = PopulationMoments(lam.sum(), np.diag(lam**2), theory.second, lam)
-    printed = velocity(Weights(value[:, D:], key[..., :D], whole.query), moments)
-    pairs = ((found.value[:, D:], printed.value), (found.key[..., :D], printed.key), (found.query, printed.query))
-    return sum(((a - b) ** 2).sum() for a, b in pairs) / sum((b**2).sum() for _, b in pairs)
-
-
-def stray_levels(run: Evidence) -> list[float]:
-    """Distance of each conspicuous plateau of a data set from Eq. (5), over tr Λ."""
-    return list(np.abs(np.array(levels(run)) - theory_levels(run)) / theory_of(run).eigenvalues.sum())
