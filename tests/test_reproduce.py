@@ -21,9 +21,6 @@ from saddlescope.testing.sabotage import refutations
 
 from .browser import opens_well
 
-# The quick reproduction is made once, so all that look at it run in one process.
-pytestmark = pytest.mark.xdist_group("reproduce")
-
 COMMAND = [sys.executable, "-m", "saddlescope", "reproduce"]
 
 

@@ -64,10 +64,15 @@ def featureless(runs: Runs) -> list[Evidence]:
 
 def wrong_system(runs: Runs) -> list[Evidence]:
     """The problem itself is another: data off by a third, motion where there should be rest, curvature upside down."""
-    return [dataclasses.replace(run, system=_wrong(run.system)) for run in runs]
+    return [dataclasses.replace(run, system=_wrong(run.system, lambda slope: -slope)) for run in runs]
 
 
-SABOTAGES: tuple[Callable[[Runs], list[Evidence]], ...] = (noisy, reversed_order, featureless, wrong_system)
+def bowl(runs: Runs) -> list[Evidence]:
+    """The same, but with a landscape that is curved upwards everywhere: nothing is unstable."""
+    return [dataclasses.replace(run, system=_wrong(run.system, lambda slope: -np.eye(len(slope)))) for run in runs]
+
+
+SABOTAGES: tuple[Callable[[Runs], list[Evidence]], ...] = (noisy, reversed_order, featureless, wrong_system, bowl)
 
 
 def refutations(claim: Claim, runs: Runs) -> dict[str, Verdict]:
@@ -96,7 +101,9 @@ def _replaced(
     return dataclasses.replace(run, trajectory=trajectory, stages=stages)
 
 
-def _wrong(system: System) -> System:
+def _wrong(system: System, bend: Callable[[Any], Any]) -> System:
+    """bend: what is made of the linearised flow."""
+
     class Wrong(type(system)):
         def start(self, seed: int) -> Start:
             point, frame = super().start(seed)
@@ -108,7 +115,7 @@ def _wrong(system: System) -> System:
             return type(moved)(*(part + 0.01 for part in moved))
 
         def jacobian(self, state: Any, frame: Any) -> Any:
-            return -super().jacobian(state, frame)
+            return bend(super().jacobian(state, frame))
 
     return Wrong(system.spec)
 
