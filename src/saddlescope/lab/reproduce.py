@@ -120,12 +120,13 @@ def reproduce(chosen: Sequence[Chosen], store: Store, *, full: bool = False, tic
             for name, group in groups.items()
             if group
         }
-        results.append(Reproduced(choice, runs, list(_judged(choice, runs, full))))
+        results.append(Reproduced(choice, runs, list(_judged(choice, runs, full, tick))))
     return results
 
 
-def _judged(choice: Chosen, runs: Mapping[str, Sequence[Outcome]], full: bool) -> Iterator[Verdict]:
-    for claim in choice.claims:
+def _judged(choice: Chosen, runs: Mapping[str, Sequence[Outcome]], full: bool, tick: Tick) -> Iterator[Verdict]:
+    for number, claim in enumerate(choice.claims):
+        tick(number / len(choice.claims), f"judging {claim.name}")
         assert claim.experiment is not None
         evidence = [evidence_of(outcome) for outcome in runs.get(claim.experiment, ())]
         yield judge_runs(claim, evidence, lacking="" if full else NEEDS_FULL)

@@ -74,14 +74,13 @@ class Store:
             elif outcomes[0].trajectory is not None:
                 outcomes[0].trajectory.to_zarr(partial / "trajectory.zarr", mode="w", consolidated=False)
             (partial / "meta.json").write_text(json.dumps(_meta(request, outcomes), indent=1) + "\n")
-            if request not in self:
-                # What has the name of a run and is none (no meta.json, a file, a link to elsewhere) makes room.
-                _remove(final)
-                try:
+            try:
+                partial.rename(final)
+            except OSError:
+                if request not in self:  # else somebody was faster
+                    # What has the name of a run and is none (no meta.json, a file, a link to elsewhere) makes room.
+                    _remove(final)
                     partial.rename(final)
-                except OSError:  # somebody else was faster
-                    if request not in self:
-                        raise
             self.unfinished(request).unlink(missing_ok=True)
         finally:
             _remove(partial)

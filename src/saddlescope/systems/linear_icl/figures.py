@@ -369,8 +369,8 @@ FIGURES = (
         "Left: Eq. (38) over the true time of the first drop; one grey line per seed. Right: relative error "
         "of every drop's time from the stage algorithm, which knows the initial weights alone.",
         "On the left, horizontal lines: the printed formula does not become exact as the scale tends to zero. On the "
-        "right, errors below a thousandth that fall with the scale; at 0.1 heads are so large that most of the way is "
-        "integrated.",
+        "right, errors of some thousandths at most that fall with the scale; at 0.1 heads are so large that most of "
+        "the way is integrated.",
         ("durations",),
         figure_durations,
         panels=("ab",),
