@@ -217,7 +217,8 @@ def value_ratios(run: Evidence) -> list[float]:
     for plateau in plateaus(run)[:-1]:
         heads = grown_heads(run, plateau.row)
         if plateau.learned % rank and len(heads) < value.shape[1]:
-            found.append(value[plateau.row, heads].min() / np.delete(value[plateau.row], heads).max())
+            least = value[plateau.row, heads].min() if len(heads) else 0.0
+            found.append(least / np.delete(value[plateau.row], heads).max())
     return found
 
 
