@@ -109,14 +109,14 @@ def remainder(run: Evidence) -> float:
     return float(np.sqrt(sum(((a - b) ** 2).sum() for a, b in zip(early, whole, strict=True))))
 
 
-def head_cosines(run: Evidence) -> np.ndarray:
+def head_cosines(run: Evidence, apart: bool = False) -> np.ndarray:
     """Of each eigenvector with the keys and queries of the one head that it falls to, at the end.
 
-    An eigenvector without a head of its own has cosine zero. Left out are those learned beside a plateau that is not
-    conspicuous: two heads then grew at once, and only their sum is fixed.
+    An eigenvector without a head of its own has cosine zero. apart: leave out those learned beside a plateau that is
+    not conspicuous: two heads then grew at once, and only their sum is fixed.
     """
     key, query = (series(run, name)[-1][:, 0] for name in ("key", "query"))
     cosines = np.minimum(*(np.abs(part) / np.linalg.norm(part, axis=1, keepdims=True) for part in (key, query)))
     owner = np.argmax(cosines, axis=0)  # head of each eigenvector
-    alone = [rise.mode for rise in growths(run)]
-    return np.array([cosines[owner[mode], mode] * (np.sum(owner == owner[mode]) == 1) for mode in alone])
+    modes = [rise.mode for rise in growths(run)] if apart else range(cosines.shape[1])
+    return np.array([cosines[owner[mode], mode] * (np.sum(owner == owner[mode]) == 1) for mode in modes])
