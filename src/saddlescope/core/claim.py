@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -225,8 +225,6 @@ def judge_runs(claim: Claim, runs: Sequence[Evidence], lacking: str = "") -> Ver
 
 def judge_run(claim: Claim, evidence: Evidence) -> Verdict:
     """The verdict of one run alone, whatever number of runs the claim asks for."""
-    from dataclasses import replace
-
     return judge_runs(replace(claim, seeds=Quantifier()), [evidence])
 
 

@@ -6,7 +6,7 @@ import ast
 import hashlib
 import inspect
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 from saddlescope.core.system import Face, System
@@ -32,7 +32,7 @@ class Request:
     solver: str = "default"
     stages_only: bool = False
 
-    @property
+    @cached_property
     def digest(self) -> str:
         parts = [self.system.name, self.system.spec.to_json(), self.face, self._solver_settings(), sources(self.system)]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]

@@ -13,6 +13,7 @@ import socket
 import sys
 import uuid
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,7 @@ def _device() -> str:
     return jax.devices()[0].device_kind
 
 
+@cache
 def versions() -> dict[str, str]:
     """Of everything that numbers depend on."""
     from importlib.metadata import version

@@ -28,6 +28,11 @@ OURS = "saddlescope"
 EXACT = "an identity: weights are of order one and sums have some hundred terms of rounding 1e-16"
 COUNT = "a count has no tolerance"
 ORDER = "an order has no tolerance"
+SETTLED = "runs last 1.3 x the time of the last drop, thousands of e-folds after it"
+KEPT = "what a head keeps of its start is of relative size init_scale"
+RESTING = "what grows meanwhile is small: its size to the third power at the flattest point"
+ROUNDING = "rounding, 1e-16, may grow while the network sits on a plateau"
+PROLONGED = "a run is prolonged until the last plateau is within 1e-6"
 
 
 # ---- what a run can decide ---------------------------------------------------------------------------------
@@ -120,9 +125,7 @@ CLAIMS = (
         source=(PAPER, "Eq. (5)"),
         measured=measures.levels,
         expected=measures.theory_levels,
-        relation=close(
-            1e-5, because="what grows meanwhile is small: its size to the third power at the flattest point"
-        ),
+        relation=close(1e-5, because=RESTING),
         applies=_small,
         **STAIRCASE,
     ),
@@ -144,7 +147,7 @@ CLAIMS = (
         source=(PAPER, "Eq. (5), section 3.3"),
         measured=lambda run: [measures.series(run, "loss")[-1]],
         expected=lambda run: [measures.theory_level(run, run.system.spec.stage_count)],
-        relation=close(1e-6, because="a run is prolonged until the last plateau is within 1e-6"),
+        relation=close(1e-6, because=PROLONGED),
         applies=_decidable,
         **STAIRCASE,
     ),
@@ -154,7 +157,7 @@ CLAIMS = (
         source=(PAPER, "section 3.2, with the condition that it lacks"),
         measured=lambda run: [measures.series(run, "loss")[-1]],
         expected=lambda run: [measures.theory_level(run, run.system.spec.heads * run.system.spec.rank)],
-        relation=close(1e-6, because="a run is prolonged until the last plateau is within 1e-6"),
+        relation=close(1e-6, because=PROLONGED),
         applies=lambda run: None if run.system.spec.stage_count < run.system.spec.dim else "there are heads enough",
         experiment="few_heads",
         seeds=all_of(4),
@@ -165,7 +168,7 @@ CLAIMS = (
         source=(PAPER, "Eq. (4), (6a)"),
         measured=lambda run: measures.gains_at(run, -1)[: run.system.spec.stage_count],
         expected=lambda run: np.ones(run.system.spec.stage_count),
-        relation=close(1e-6, because="runs last 1.3 x the time of the last drop, thousands of e-folds after it"),
+        relation=close(1e-6, because=SETTLED),
         applies=_small,
         **STAIRCASE,
     ),
@@ -174,7 +177,7 @@ CLAIMS = (
         says="Each eigenvector falls to one head, whose key and query are aligned with it.",
         source=(PAPER, "section 3.2, Fig. 1(c), Eq. (6)"),
         measured=growth.head_cosines,
-        relation=aligned(0.999, because="what a head keeps of its start is of relative size init_scale"),
+        relation=aligned(0.999, because=KEPT),
         applies=_rank_one,
         experiment="staircase",
         seeds=all_of(64),
@@ -185,7 +188,7 @@ CLAIMS = (
         "drops nearly coincide, two heads share two directions, and only their sum is fixed.",
         source=(PAPER, "section 3.2, Fig. 1(c), Eq. (6), corrected"),
         measured=lambda run: growth.head_cosines(run, apart=True),
-        relation=aligned(0.999, because="what a head keeps of its start is of relative size init_scale"),
+        relation=aligned(0.999, because=KEPT),
         applies=_rank_one,
         repairs="one_head_per_eigenvector",
         **STAIRCASE,
@@ -206,7 +209,7 @@ CLAIMS = (
         says="Key and query of a head point the same way if its value is positive and opposite ways if it is negative.",
         source=(PAPER, "section D.5.1"),
         measured=measures.signed_cosines,
-        relation=bounded(lower=0.999, because="what a head keeps of its start is of relative size init_scale"),
+        relation=bounded(lower=0.999, because=KEPT),
         applies=_rank_one,
         **STAIRCASE,
     ),
@@ -215,7 +218,7 @@ CLAIMS = (
         says="Whatever the signs, the product v k q' grows along e_d e_d'.",
         source=(PAPER, "section D.5.1"),
         measured=lambda run: [measures.tilt(run)],
-        relation=bounded(1e-6, because="runs last 1.3 x the time of the last drop, thousands of e-folds after it"),
+        relation=bounded(1e-6, because=SETTLED),
         applies=_rank_one,
         **STAIRCASE,
     ),
@@ -649,9 +652,7 @@ CLAIMS = (
         source=(PAPER, "Eq. (12), Fig. 5"),
         measured=measures.levels,
         expected=measures.theory_levels,
-        relation=close(
-            1e-5, because="what grows meanwhile is small: its size to the third power at the flattest point"
-        ),
+        relation=close(1e-5, because=RESTING),
         applies=_small,
         experiment="next_token",
         seeds=all_of(6),
@@ -661,7 +662,7 @@ CLAIMS = (
         says="The converged network answers fresh prompts by β' [Λ + E(1/N)(Λ + tr Λ)]⁻¹ x_q.",
         source=(PAPER, "Eq. (10), (11)"),
         measured=lambda run: prompts.distance_from_theory(run)[-1:],
-        relation=bounded(1e-6, because="runs last 1.3 x the time of the last drop, thousands of e-folds after it"),
+        relation=bounded(1e-6, because=SETTLED),
         applies=_small,
         experiment="next_token",
         seeds=all_of(6),
@@ -696,7 +697,7 @@ CLAIMS = (
         says="The blocks of value and key that start at zero stay zero when the network is trained on P sequences.",
         source=(PAPER, "section 2.2, E.1; our reading, for a training set"),
         measured=lambda run: [measures.series(run, "stray").max()],
-        relation=bounded(1e-9, because="rounding, 1e-16, may grow while the network sits on a plateau"),
+        relation=bounded(1e-9, because=ROUNDING),
         applies=_sample,
         experiment="blocks",
         seeds=all_of(6),
@@ -706,7 +707,7 @@ CLAIMS = (
         says="They stay zero on any data that w -> -w leaves as they are, of which the population is one case.",
         source=(PAPER, "section E.1, corrected"),
         measured=lambda run: [measures.series(run, "stray").max()],
-        relation=bounded(1e-9, because="rounding, 1e-16, may grow while the network sits on a plateau"),
+        relation=bounded(1e-9, because=ROUNDING),
         applies=_mirrored,
         experiment="mirrored_blocks",
         seeds=all_of(4),

@@ -23,10 +23,8 @@ LOG_TIME = "time (log)"
 
 def _levels(axes: Any, run: Evidence) -> None:
     """The plateau losses of Eq. (5), dashed."""
-    frame = measures.frame_of(run)
     for count in range(run.system.spec.stage_count + 1):
-        level = prediction.plateau_loss(frame.eigenvalues, frame.second_moments, count)
-        axes.axhline(level, color=GREY, lw=0.7, ls="--", zorder=1)
+        axes.axhline(measures.theory_level(run, count), color=GREY, lw=0.7, ls="--", zorder=1)
 
 
 def _losses(axes: Any, runs: Iterable[Evidence]) -> None:
@@ -70,16 +68,14 @@ def figure_1(axes: Mapping[str, Any], results: Results) -> None:
     _losses(axes["a"], trained)
     axes["a"].set_title("(a) six runs of gradient descent")
 
-    frame, panel = measures.frame_of(flowed), axes["b"]
+    theory, panel = measures.theory_of(flowed), axes["b"]
     for number, rise in enumerate(growth.growths(flowed)):
-        lam, a = frame.eigenvalues[rise.mode], frame.second_moments[rise.mode]
         share = rise.value / rise.final
         middle = np.interp(0.5, share, rise.time)
-        rows = (share > 0.03) & (rise.time < middle + 0.4 / lam**2 + 40)
+        rows = (share > 0.03) & (rise.time < middle + 0.4 / theory.eigenvalues[rise.mode] ** 2 + 40)
         panel.plot(rise.time[rows] - middle, rise.value[rows], color=BLUES[number], lw=2.2, alpha=0.55)
-        grid = rise.final * np.linspace(0.03, 0.9999, 400)
-        clock = prediction.aligned_time(grid, lam, a) - prediction.aligned_time(rise.final / 2, lam, a)
-        panel.plot(clock, grid, "--", color=BLUES[number], lw=1.2, label=f"head of e{rise.mode + 1}")
+        curve = growth.aligned_curve(rise, theory, np.linspace(0.03, 0.9999, 400))
+        panel.plot(*curve, "--", color=BLUES[number], lw=1.2, label=f"head of e{rise.mode + 1}")
     panel.set(
         xlabel="time from the middle of the drop", ylabel="|v|", title="(b) growing values: flow; dashed: Eq. (7)"
     )
@@ -168,10 +164,10 @@ def figure_9(axes: Mapping[str, Any], results: Results) -> None:
 
 def figure_curvature(axes: Mapping[str, Any], results: Results) -> None:
     run = next(run for run in results["landscape"] if run.system.spec.dim == 4 and run.system.spec.rank == 1)
-    frame, panel = measures.frame_of(run), axes["a"]
+    theory, panel = measures.theory_of(run), axes["a"]
     visited = []
     for learned, point in landscape.fixed_points(run):
-        loss = prediction.fixed_point_loss(frame.eigenvalues, frame.second_moments, learned)
+        loss = prediction.fixed_point_loss(*theory, learned)
         rate = max(landscape.growth_rate(run, point), 0.0)
         first = learned == tuple(range(len(learned)))
         visited += [(loss, rate)] if first else []

@@ -12,7 +12,7 @@ from saddlescope.core.claim import Evidence
 from saddlescope.core.stage import Mark
 
 from . import prediction
-from .measures import drop_times, durations, gains_at, plateaus, series, theory_of
+from .measures import Plateau, Theory, drop_times, durations, gains_at, plateaus, series, theory_of
 
 
 class Growth(NamedTuple):
@@ -26,25 +26,34 @@ class Growth(NamedTuple):
 
 def growths(run: Evidence) -> Iterator[Growth]:
     """Of the drops between two conspicuous plateaus: elsewhere two heads grow at once."""
-    theory, rests = theory_of(run), plateaus(run)
+    theory, value = theory_of(run), np.abs(series(run, "value"))
+    for before, after in itertools.pairwise(plateaus(run)):
+        if before.conspicuous and after.conspicuous:
+            mode, head = _risen(run, before, after)
+            rows = slice(before.row, after.row + 1)
+            final = float(np.cbrt(theory.gain[mode]))
+            yield Growth(mode, series(run, "time")[rows], value[rows, head], final)
+
+
+def _risen(run: Evidence, before: Plateau, after: Plateau) -> tuple[int, int]:
+    """The eigenvector whose share, and the head whose |v|, rose most from one plateau to the next."""
     value = np.abs(series(run, "value"))
-    for before, after in itertools.pairwise(rests):
-        if not (before.conspicuous and after.conspicuous):
-            continue
-        mode = int(np.argmax(gains_at(run, after.row) - gains_at(run, before.row)))
-        head = int(np.argmax(value[after.row] - value[before.row]))
-        final = float(np.cbrt(theory.gain[mode]))
-        rows = slice(before.row, after.row + 1)
-        yield Growth(mode, series(run, "time")[rows], value[rows, head], final)
+    mode = np.argmax(gains_at(run, after.row) - gains_at(run, before.row))
+    return int(mode), int(np.argmax(value[after.row] - value[before.row]))
+
+
+def aligned_curve(growth: Growth, theory: Theory, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Eq. (7) through its midpoint: |v| at these shares of its final value, and the times from the midpoint."""
+    lam, a = theory.eigenvalues[growth.mode], theory.second[growth.mode]
+    value = growth.final * shares
+    return prediction.aligned_time(value, lam, a) - prediction.aligned_time(growth.final / 2, lam, a), value
 
 
 def growth_error(run: Evidence) -> list[float]:
     """Largest distance of each growing |v| from the solution of Eq. (7) through its midpoint, over its final value."""
     theory, worst = theory_of(run), []
     for growth in growths(run):
-        lam, a = theory.eigenvalues[growth.mode], theory.second[growth.mode]
-        grid = growth.final * np.linspace(0.01, 0.99999, 4000)
-        clock = prediction.aligned_time(grid, lam, a) - prediction.aligned_time(growth.final / 2, lam, a)
+        clock, grid = aligned_curve(growth, theory, np.linspace(0.01, 0.99999, 4000))
         shifted = growth.time - _passage(growth, 0.5)
         seen = (growth.value > 0.05 * growth.final) & (shifted > clock[0]) & (shifted < clock[-1])
         gaps = np.abs(growth.value - np.interp(shifted, clock, grid))[seen]
@@ -74,13 +83,11 @@ def printed_durations(run: Evidence) -> np.ndarray:
     theory, time, value = theory_of(run), series(run, "time"), np.abs(series(run, "value"))
     begins = np.r_[0.0, drop_times(run)]
     ratios = []
-    for growth_before, growth_after in itertools.pairwise(plateaus(run)):
-        mode = int(np.argmax(gains_at(run, growth_after.row) - gains_at(run, growth_before.row)))
-        head = int(np.argmax(value[growth_after.row] - value[growth_before.row]))
-        begin = begins[growth_before.learned]
-        start = float(np.interp(begin, time, value[:, head]))
+    for before, after in itertools.pairwise(plateaus(run)):
+        mode, head = _risen(run, before, after)
+        start = float(np.interp(begins[before.learned], time, value[:, head]))
         printed = prediction.plateau_duration(theory.eigenvalues[mode], start)
-        ratios.append(printed / durations(run)[growth_before.learned])
+        ratios.append(printed / durations(run)[before.learned])
     return np.array(ratios)
 
 

@@ -66,15 +66,17 @@ def random_fixed_points(run: Evidence) -> Iterator[Kind]:
 
 def calm_rates(run: Evidence) -> list[float]:
     """Growth rates where the theorem allows none: M_m as small starts approach it, and random points of that kind."""
-    points = [point for learned, point in fixed_points(run) if _is_calm(run, learned)]
-    points += [kind.point for kind in random_fixed_points(run) if kind.calm]
-    return [growth_rate(run, point) for point in points]
+    return _rates(run, calm=True)
 
 
 def wild_rates(run: Evidence) -> list[float]:
     """Growth rates at all other fixed points."""
-    points = [point for learned, point in fixed_points(run) if not _is_calm(run, learned)]
-    points += [kind.point for kind in random_fixed_points(run) if not kind.calm]
+    return _rates(run, calm=False)
+
+
+def _rates(run: Evidence, calm: bool) -> list[float]:
+    points = [point for learned, point in fixed_points(run) if _is_calm(run, learned) == calm]
+    points += [kind.point for kind in random_fixed_points(run) if kind.calm == calm]
     return [growth_rate(run, point) for point in points]
 
 
