@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import saddlescope.dynamics.precision  # noqa: F401  (networks called directly are 64 bits too, whatever ran before)
+import saddlescope.core.precision  # noqa: F401  (networks called directly are 64 bits too, whatever ran before)
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -48,7 +48,8 @@ class System(ABC):
 
     Class attributes: name ("room" or "room/variant"), paper (citation key), summary (one line), spec_type,
     faces, presets (at least tiny, quick, paper: overrides of the Spec's defaults; each "tiny..." is checked by
-    the conformance suite), observables (name -> dimension names of what `measure` returns), claims.
+    the conformance suite), observables (name -> dimension names of what `measure` returns), claims, kept (whether
+    its runs may be stored: its name, version and sources say all that decides them).
     """
 
     name: ClassVar[str]
@@ -60,6 +61,7 @@ class System(ABC):
     observables: ClassVar[Mapping[str, tuple[str, ...]]]
     arrays: ClassVar[Literal["any", "jax"]] = "any"
     batched: ClassVar[bool] = False
+    kept: ClassVar[bool] = True
     claims: ClassVar[Sequence[Any]] = ()
     spec: Any
 
@@ -171,6 +173,10 @@ class System(ABC):
         """Array of quantities that the flow keeps."""
         raise self._undeclared("conserved")
 
+    def largest_weight(self, point: Any, frame: Any) -> Any:
+        """In size; what the drift of conserved quantities is measured against. A state that is no weights says more."""
+        return max(abs(leaf).max() for leaf in point)
+
     def warp(self, frame: Any) -> float:
         """Scale T: the flow is integrated in log(1 + time/T)."""
         raise self._undeclared("warp")
@@ -186,12 +192,16 @@ class System(ABC):
 
     def arrival(self, prediction: Prediction) -> Mark | None:
         """What a run without a set horizon is prolonged for: the last plateau, to one part in a million."""
-        last = prediction.stages[-1].loss
+        last = prediction.stages[-1].loss if prediction.stages else None
         return None if last is None else Mark("loss", last + 1e-6 * abs(last))
 
-    def describe(self, stage: Stage, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-        """What a measured stage taught, from the observables on the plateaus before and after it."""
-        return stage.label
+    def describe(self, stage: Stage, before: Mapping[str, Any], after: Mapping[str, Any]) -> Stage:
+        """A measured stage with what it taught, from the observables on the plateaus before and after it."""
+        return stage
+
+    def epilogue(self, prediction: Prediction, last: Mapping[str, Any]) -> str:
+        """What a user should know of a finished run, from its last observables; "" for nothing."""
+        return ""
 
     def landmarks(self, frame: Any) -> Prediction:
         """The part of a prediction that holds for every start: stages without times, marks, plateaus.

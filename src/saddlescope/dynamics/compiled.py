@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -11,7 +12,7 @@ import jax.numpy as jnp
 from saddlescope.core.system import System
 from saddlescope.core.tree import Layout
 
-from . import precision  # noqa: F401  (64 bits before the first trace)
+from saddlescope.core import precision  # noqa: F401  (64 bits before the first trace)
 
 
 def flatten(tree: Any) -> jax.Array:
@@ -22,3 +23,37 @@ def flatten(tree: Any) -> jax.Array:
 def flat_velocity(system: System, layout: Layout):
     """(flat state, frame) -> flat velocity."""
     return jax.jit(lambda flat, frame: flatten(system.velocity(layout.unravel(flat), frame)))
+
+
+@cache
+def flat_measure(system: System, layout: Layout):
+    """(flat state, frame) -> observables."""
+
+    def measure(flat, frame):
+        return system.measure(system.view(layout.unravel(flat), frame), frame)
+
+    return jax.jit(measure)
+
+
+Signal = tuple[str, tuple[int, ...]]
+"""A number that a mark looks at: an observable and the place in it."""
+
+
+def split_signals(signals: Sequence[Signal]) -> tuple[tuple[str, ...], tuple[tuple[int, ...], ...]]:
+    """Names, which code is compiled for, and places, which are data: other stages of another seed compile nothing."""
+    return tuple(name for name, _ in signals), tuple(where for _, where in signals)
+
+
+def read_signals(observables: Mapping[str, Any], names: tuple[str, ...], places: Any) -> jax.Array:
+    return jnp.stack([observables[name][tuple(where)] for name, where in zip(names, places, strict=True)])
+
+
+@cache
+def flat_readings(system: System, layout: Layout, names: tuple[str, ...]):
+    """(flat state, frame, places) -> the numbers that marks look at; other observables are not computed."""
+
+    def read(flat, frame, places):
+        observables = system.measure(system.view(layout.unravel(flat), frame), frame)
+        return read_signals(observables, names, places)
+
+    return jax.jit(read)

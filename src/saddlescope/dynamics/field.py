@@ -75,6 +75,11 @@ class Field:
 
     def measure(self, state: np.ndarray) -> dict[str, np.ndarray]:
         """Observables at one flat state, or at many if the system is batched."""
+        if self.system.arrays == "jax":
+            from .compiled import flat_measure
+
+            found = flat_measure(self.system, self.layout)(state, self.frame)
+            return {name: np.asarray(value) for name, value in found.items()}
         view = self.system.view(self.layout.unravel(state), self.frame)
         return {name: np.asarray(value) for name, value in self.system.measure(view, self.frame).items()}
 
@@ -87,12 +92,22 @@ class Field:
 
     def signals(self, marks: Sequence[Mark]) -> Callable[[np.ndarray], np.ndarray]:
         """Distance of each mark's number from its level, whose sign changes at the passage (..., len(marks))."""
+        if self.system.arrays == "jax":
+            from .compiled import flat_readings, split_signals
+
+            names, places = split_signals([(mark.observable, mark.index) for mark in marks])
+            read = flat_readings(self.system, self.layout, names)
+            levels = np.array([mark.level for mark in marks])
+            return lambda state: np.asarray(read(state, self.frame, places)) - levels
 
         def distances(state: np.ndarray) -> np.ndarray:
             observables = self.measure(state)
             return np.stack([mark.read(observables) - mark.level for mark in marks], axis=-1)
 
         return distances
+
+    def largest_weight(self, state: np.ndarray) -> float:
+        return self.system.largest_weight(self.layout.unravel(state), self.frame)
 
     def conserved_many(self, states: np.ndarray) -> np.ndarray:
         """Conserved quantities at flat states (n, size), with the state's axis first."""

@@ -160,7 +160,8 @@ def path_trajectory(
     drift = None
     if system.declares("conserved"):
         kept = field.conserved_many(state)
-        drift = float(np.abs(kept - kept[0]).max() / max(np.max(state**2), np.finfo(float).tiny))
+        largest = max(float(field.largest_weight(row)) for row in state) ** 2
+        drift = float(np.abs(kept - kept[0]).max() / max(largest, np.finfo(float).tiny))
     return build_trajectory(
         system,
         "flow",
@@ -200,7 +201,7 @@ def horizon_result(
     last = {name: values[-1] for name, values in observables.items()}
     if seen == expected:
         if not prolonged or arrived(system, last, prediction):
-            return FINISHED
+            return ": ".join(filter(None, [FINISHED, system.epilogue(prediction, last)]))
         above = float(last["loss"]) / prediction.levels[-1] - 1
         return f"{FINISHED}: all stages seen, the loss still {above:.1e} above the last plateau at time {horizon:.6g}"
     if prolonged:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time as wall
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from saddlescope.core import precision  # noqa: F401  (64 bits before the first trace)
 from saddlescope.core.errors import BadArgument
 from saddlescope.core.progress import Tick, silent
 from saddlescope.core.spec import LARGEST_INT
@@ -20,7 +21,8 @@ from saddlescope.core.stage import Prediction
 from saddlescope.core.system import Start, System
 from saddlescope.core.trajectory import build_trajectory
 
-from . import checkpoint, optimizers, precision  # noqa: F401  (64 bits before the first trace)
+from . import checkpoint, optimizers
+from .compiled import Signal, read_signals, split_signals
 from .flow import arrived, horizon_result, level_marks
 
 if TYPE_CHECKING:
@@ -36,8 +38,6 @@ AROUND = 2 ** np.arange(9)
 
 PROLONGATIONS = 3
 """Each doubles the steps: a flow may try for longer, since its cost hardly grows."""
-
-Signal = tuple[str, tuple[int, ...]]
 
 
 class Carry(NamedTuple):
@@ -155,7 +155,9 @@ class _Run:
         return self.rows[max(self.rows)][1]
 
     def advance(self, snapshots: np.ndarray, steps: int, tick: Tick) -> None:
-        step_fn = _advance(self.system, self.signals, self.exact, _schedule_steps(self.system, steps))
+        names, places = split_signals(self.signals)
+        compiled = _advance(self.system, names, self.exact, _schedule_steps(self.system, steps))
+        step_fn = partial(compiled, places)
         saved = wall.monotonic()
         stops = np.unique(np.r_[snapshots, np.arange(CHUNK, steps, CHUNK), steps])
         wanted = set(snapshots.tolist()) | {steps}
@@ -216,7 +218,7 @@ class _Run:
         row = {name: np.asarray(value) for name, value in observables.items()}
         if kept is not None:
             row["_conserved"] = np.asarray(kept)
-            row["_largest"] = np.asarray(max(float(jnp.max(leaf**2)) for leaf in jax.tree.leaves(carry.point)))
+            row["_largest"] = np.asarray(self.system.largest_weight(carry.point, self.frame))
         self.rows[int(carry.step)] = (float(carry.elapsed), row)
 
     def _drift(self) -> float | None:
@@ -225,7 +227,7 @@ class _Run:
         if "_conserved" not in rows[0]:
             return None
         kept = np.stack([row["_conserved"] for row in rows])
-        largest = max(float(row["_largest"]) for row in rows)
+        largest = max(float(row["_largest"]) for row in rows) ** 2
         return float(np.abs(kept - kept[0]).max()) / max(largest, np.finfo(float).tiny)
 
     def trajectory(self, prolonged: bool, seconds: float) -> xarray.Dataset:
@@ -311,8 +313,8 @@ def _measure(system: System):
 
 
 @cache
-def _advance(system: System, signals: tuple[Signal, ...], exact: bool, schedule_steps: int | None):
-    """(carry, frame, count) -> carry after `count` steps, the signals and finiteness of each (CHUNK, ...)."""
+def _advance(system: System, signals: tuple[str, ...], exact: bool, schedule_steps: int | None):
+    """(places of the signals, carry, frame, count) -> carry after `count` steps, the signals and finiteness of each (CHUNK, ...)."""
     spec = system.spec
     factor = optimizers.rate_factor(spec, schedule_steps)
     toward = optimizers.direction(spec)
@@ -332,7 +334,9 @@ def _advance(system: System, signals: tuple[Signal, ...], exact: bool, schedule_
     def evaluated(carry: Carry, frame):
         """ReduceLROnPlateau listens to the evaluation loss every `plateau_every` steps."""
         listen = optimizers.plateau(spec)
-        value = system.evaluate(carry.point, frame)
+        # A reduced state is no weights: of it, the loss of the whole problem is known.
+        whole = system.measure(system.view(carry.point, frame), frame)["loss"] if exact else None
+        value = system.evaluate(carry.point, frame) if whole is None else whole
         return listen.update(carry.point, carry.plateau, value=value)[1]
 
     def step(carry: Carry, frame) -> Carry:
@@ -354,14 +358,13 @@ def _advance(system: System, signals: tuple[Signal, ...], exact: bool, schedule_
         return Carry(point, optimizer, plateau, order, key, carry.step + 1, carry.elapsed + scale)
 
     @jax.jit
-    def run(carry: Carry, frame, count):
+    def run(places, carry: Carry, frame, count):
         def body(index, state):
             carry, seen, finite = state
             carry = step(carry, frame)
             if signals:
                 observed = system.measure(system.view(carry.point, frame), frame)
-                row = jnp.stack([observed[name][where] for name, where in signals])
-                seen = seen.at[index].set(row)
+                seen = seen.at[index].set(read_signals(observed, signals, places))
             good = jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(carry.point)]).all()
             return carry, seen, finite.at[index].set(good)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
+from saddlescope.core.errors import BadArgument
 from saddlescope.core.system import Face, System
 
 LOOKERS_ON = {"claims", "experiments", "figures", "errata"}
@@ -31,6 +32,10 @@ class Request:
     seeds: tuple[int, ...]
     solver: str = "default"
     stages_only: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.system.kept:
+            raise BadArgument(f"runs of {self.system.name} cannot be stored: give it a `version`, which names its code")
 
     @cached_property
     def digest(self) -> str:

@@ -6,7 +6,7 @@ import itertools
 import math
 import time as wall
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -138,11 +138,11 @@ def predicted_outcome(system: System, seed: int, prediction: Prediction, seconds
         "predict",
         seed,
         prediction.stages,
-        prediction.stages[-1].loss,
+        prediction.stages[-1].loss if prediction.stages else prediction.initial_loss,
         None,
         prediction.observables,
         prediction.solver,
-        "finished" if reached else "finished: theory gives no time for some stages",
+        ": ".join(["finished", *prediction.notes[:1]]) if reached else "finished: theory gives no time for some stages",
         seconds,
         None,
         prediction,
@@ -178,6 +178,6 @@ def _described(system: System, stages: list[Stage], time: np.ndarray, observable
     between = [time[0], *((a + b) / 2 for a, b in itertools.pairwise(moments)), time[-1]]
     places = [{name: values[np.searchsorted(time, t)] for name, values in observables.items()} for t in between]
     return [
-        replace(stage, label=system.describe(stage, before, after))
+        system.describe(stage, before, after)
         for stage, before, after in zip(stages, places, places[1:], strict=False)
     ]

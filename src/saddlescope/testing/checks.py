@@ -16,7 +16,7 @@ from saddlescope.core.spec import Spec
 from saddlescope.core.system import System
 from saddlescope.core.trajectory import check_schema
 from saddlescope.core.tree import layout_of, ravel
-from saddlescope.dynamics import precision  # noqa: F401  (64 bits before the first trace)
+from saddlescope.core import precision  # noqa: F401  (64 bits before the first trace)
 from saddlescope.dynamics.field import Field
 from saddlescope.dynamics.flow import flow
 from saddlescope.dynamics.train import train
@@ -286,10 +286,11 @@ def plateaus_are_stationary_and_all_but_the_last_can_be_left(system: System) -> 
     losses = prediction.levels
     loss_of = _loss_of_state(system, frame)
     for number, (point, expected) in enumerate(zip(prediction.plateaus, losses, strict=True)):
-        size = max(float(np.abs(leaf).max()) for leaf in point)
-        speed = max(float(np.abs(leaf).max()) for leaf in system.velocity(point, frame))
+        # By dL/dt = −|grad L|² / clock: logarithms of negligible weights may go on moving where nothing else does.
+        _, rate = jax.jvp(loss_of, (jax.tree.map(jnp.asarray, point),), (system.velocity(point, frame),))
+        slope, size = np.sqrt(abs(float(rate)) * system.clock(frame)), float(system.largest_weight(point, frame))
         # 1e-10: closed forms reach rounding, plateaus found by minimisation the accuracy of a Newton step.
-        assert speed < 1e-10 * max(size, 1.0), f"plateau {number} moves at {speed:.1e}"
+        assert slope < 1e-10 * max(size, 1.0), f"plateau {number} is not stationary: |grad L| = {slope:.1e}"
         gap = abs(float(loss_of(point)) - expected) / losses[0]
         assert gap < IDENTITY, f"plateau {number} has loss {float(loss_of(point))}, predicted {expected}"
     for number in range(len(losses) - 1):
@@ -323,7 +324,10 @@ def _can_be_left(system: System, frame: Any, point: Any, target: float) -> bool:
 
 @check(faces=("flow", "predict"), declares=("limit",))
 def prediction_error_falls_along_the_limit(system: System) -> None:
-    """Median relative error of predicted times over three seeds, at each rung of the ladder."""
+    """Median relative error of predicted times over three seeds, at each rung of the ladder.
+
+    Below 1e-7 it is the flow's own: its default tolerance is 1e-8 per step.
+    """
     ladder = system.limit()
     errors = []
     for value in ladder.values:
@@ -339,7 +343,7 @@ def prediction_error_falls_along_the_limit(system: System) -> None:
                     gaps.append(abs(stage.time / measured - 1))
         assert gaps, f"no stage could be compared at {ladder.field}={value}"
         errors.append(float(np.median(gaps)))
-    falling = all(later < earlier for earlier, later in itertools.pairwise(errors))
+    falling = all(later < earlier or later < 1e-7 for earlier, later in itertools.pairwise(errors))
     assert falling, f"errors {errors} do not fall along {ladder.field} = {ladder.values}"
 
 

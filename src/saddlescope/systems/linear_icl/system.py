@@ -196,9 +196,9 @@ class LinearICL(_Attention):
         before, last = prediction.levels[-2:]
         return Mark("loss", last + 0.01 * (before - last))
 
-    def describe(self, stage: Stage, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    def describe(self, stage: Stage, before: Mapping[str, Any], after: Mapping[str, Any]) -> Stage:
         """Near ties, eigenvectors may be learned out of order: the one whose gain rose most is named."""
-        return f"eigenvector {int(np.argmax(after['gain'] - before['gain'])) + 1}"
+        return replace(stage, label=f"eigenvector {int(np.argmax(after['gain'] - before['gain'])) + 1}")
 
     def limit(self) -> Limit:
         if self.spec.sequences is not None:

@@ -1,0 +1,341 @@
+"""Networks with diagonal weights, f(x; u, v) = h(x; u*v), stated once for all three faces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from saddlescope.core.stage import Mark, Prediction, Stage
+from saddlescope.core.system import Limit, Start, Symmetry, System
+
+from . import data
+from .data import Frame, FullFrame, Matrices, Samples, Weights
+from .spec import DiagonalSpec, FullSpec, LinearSpec, TransformerSpec
+
+ACTIVE = 1e-3
+"""Share of the largest |p| above which a coordinate counts as learned in a measured run."""
+
+MOST_PROBLEMS = 16
+_PROBLEMS: dict[Any, Any] = {}
+"""The latest problems by what decides them, so that runs that differ in alpha or seed share data and plateaus."""
+
+
+class Diagonal(System):
+    """What every h(x; u*v) shares. A network adds `size`, `objective` and `arrays_of_problem`."""
+
+    paper = "boix2023"
+    spec: DiagonalSpec
+    faces = ("train", "flow", "predict")
+    observables = {"loss": (), "product": ("coordinate",), "log_size": ("coordinate",)}
+    arrays = "jax"
+
+    @property
+    def size(self) -> int:
+        """p, the number of coordinates."""
+        raise self._undeclared("size")
+
+    @property
+    def objective(self) -> Any:
+        """L(p), a network.Objective."""
+        raise self._undeclared("objective")
+
+    def arrays_of_problem(self) -> tuple[Samples, tuple[Any, ...]]:
+        """The samples, and the frozen arrays that the network reads."""
+        raise self._undeclared("arrays_of_problem")
+
+    def coordinate_name(self, index: int) -> str:
+        """For labels; counted from 1."""
+        return f"coordinate {index + 1}"
+
+    @property
+    def problem(self) -> Any:
+        """What alpha and the seed do not change, shared by all runs of it (a forecast.Problem)."""
+        key = type(self), self.spec.problem
+        if key not in _PROBLEMS:
+            from .forecast import Problem
+
+            if len(_PROBLEMS) >= MOST_PROBLEMS:
+                _PROBLEMS.pop(next(iter(_PROBLEMS)))
+            _PROBLEMS[key] = Problem(*self.arrays_of_problem(), self.objective, self.size)
+        return _PROBLEMS[key]
+
+    @property
+    def starts_reduced(self) -> bool:
+        return not self.spec.weights_exist
+
+    @property
+    def trains_exactly(self) -> bool:
+        return self.spec.arithmetic == "log" or self.starts_reduced
+
+    # ---- the start
+
+    def start(self, seed: int) -> Start:
+        unit = self.unit_weights(seed)
+        data.check_unit_weights(unit, self.spec.equal_start)
+        if self.starts_reduced:
+            from .reduction import log_weights
+
+            return Start(log_weights(unit, self.spec.log_inverse_alpha), self._frame)
+        return Start(data.scaled(unit, self.spec), self._frame)
+
+    def unit_weights(self, seed: int) -> Weights:
+        """theta_0, which alpha scales."""
+        return data.unit_weights(self.size, seed, self.spec.equal_start)
+
+    @cached_property
+    def _frame(self) -> Frame:
+        return Frame(self.problem.samples, self.problem.frozen, self.spec.log_inverse_alpha)
+
+    def clock(self, frame: Frame) -> float:
+        return 1 / frame.log_inverse_alpha
+
+    def view(self, point: Any, frame: Frame) -> Any:
+        from . import reduction
+
+        if isinstance(point, Weights):
+            return reduction.view_of_weights(point)
+        return reduction.view_of_state(point)
+
+    def measure(self, view: Any, frame: Frame) -> dict[str, Any]:
+        loss = self.objective(view.product, frame) + self.spec.weight_penalty * view.squares / 2
+        return {"loss": loss, "product": view.product, "log_size": view.log_size}
+
+    # ---- train
+
+    def loss(self, weights: Weights, frame: Frame, batch: Samples | None = None, key: Any = None) -> Any:
+        u, v = weights
+        return self.objective(u * v, frame, batch) + self.spec.weight_penalty * ((u**2).sum() + (v**2).sum()) / 2
+
+    def samples(self, frame: Frame) -> Samples:
+        return frame.samples
+
+    def descend(self, state: Any, frame: Frame, learning_rate: Any) -> Any:
+        from . import reduction
+
+        return reduction.descend(state, self._force(state, frame), learning_rate, self.spec.weight_penalty)
+
+    # ---- flow
+
+    def reduce(self, weights: Weights, frame: Frame) -> Any:
+        from . import reduction
+
+        return reduction.reduce(weights)
+
+    def velocity(self, state: Any, frame: Frame) -> Any:
+        from . import reduction
+
+        return reduction.velocity(self._force(state, frame), frame.log_inverse_alpha, self.spec.weight_penalty)
+
+    def _force(self, state: Any, frame: Frame) -> Any:
+        from . import reduction
+
+        return self.objective.force(reduction.product(state), frame)
+
+    def jacobian(self, state: Any, frame: Frame) -> np.ndarray:
+        """Columns of coordinates that are still negligible are left out: k products with the Hessian, not p."""
+        from . import network, reduction
+
+        which = reduction.answers(state)
+        columns = np.zeros((self.size, self.size))
+        columns[:, which] = network.hessian_columns(
+            self.objective, np.asarray(reduction.product(state)), frame, which
+        )
+        return reduction.jacobian(state, columns, frame.log_inverse_alpha)
+
+    def largest_weight(self, point: Any, frame: Frame) -> Any:
+        if isinstance(point, Weights):
+            return super().largest_weight(point, frame)
+        return np.exp(max(float(np.max(part)) for part in point))  # |u ± v| are at most twice |u|, |v|
+
+    def conserved(self, point: Any, frame: Frame) -> Any:
+        from . import reduction
+
+        return reduction.conserved(point)
+
+    # ---- predict
+
+    def predict(self, start: Start) -> Prediction:
+        from .forecast import forecast
+
+        return forecast(self, start)
+
+    def arrival(self, prediction: Prediction) -> Mark | None:
+        # Relative to the first plateau: a teacher of the same form is learned down to a loss of zero.
+        if not prediction.stages:
+            return None
+        return Mark("loss", prediction.levels[-1] + 1e-6 * prediction.levels[0])
+
+    def describe(self, stage: Stage, before: Mapping[str, Any], after: Mapping[str, Any]) -> Stage:
+        """Coordinates that left the support are those that the run itself lost."""
+        old, new = (np.abs(values["product"]) > ACTIVE * np.abs(values["product"]).max() for values in (before, after))
+        gone = np.flatnonzero(old & ~new)
+        return replace(stage, extra={"coordinates": stage.extra["coordinates"], "left": gone.tolist()})
+
+    def epilogue(self, prediction: Prediction, last: Mapping[str, Any]) -> str:
+        size = np.abs(last["product"])
+        listed = {index for stage in prediction.stages for index in stage.extra["coordinates"]}
+        more = len(set(np.flatnonzero(size > ACTIVE * size.max()).tolist()) - listed)
+        return f"{more} more coordinates than the {len(prediction.stages)} listed stages have grown" if more else ""
+
+    def limit(self) -> Limit:
+        return Limit("log10_alpha", (-8.0, -16.0, -32.0), {})
+
+    # ---- further declarations
+
+    def random_weights(self, seed: int) -> Weights:
+        rng = np.random.default_rng((seed, 7))
+        return Weights(*(rng.normal(size=self.size) for _ in range(2)))
+
+    def symmetries(self, seed: int) -> Sequence[Symmetry]:
+        sign = np.where(np.arange(self.size) % 2 == 0, -1.0, 1.0)
+        factor = np.exp(np.random.default_rng((seed, 8)).normal(size=self.size))
+        return (
+            Symmetry("u and v are exchangeable", lambda w: Weights(w.v, w.u)),
+            Symmetry("u_i and v_i may flip their signs together", lambda w: Weights(w.u * sign, w.v * sign)),
+            Symmetry("u_i may be scaled against v_i", lambda w: Weights(w.u * factor, w.v / factor)),
+        )
+
+
+class Transformer(Diagonal):
+    name = "gradual_rank"
+    summary = "attention with diagonal weights learns one entry of W_K W_Q^T or W_V W_O^T at a time"
+    spec_type = TransformerSpec
+    spec: TransformerSpec
+    presets = {
+        "tiny": {"dim": 4, "tokens": 4, "samples": 40, "log10_alpha": -12.0, "stages": 3},
+        "tiny_layers": {"dim": 3, "tokens": 3, "samples": 30, "layers": 2, "log10_alpha": -12.0, "stages": 3},
+        "tiny_heads": {"dim": 2, "tokens": 3, "samples": 30, "heads": 2, "log10_alpha": -12.0, "stages": 2},
+        "quick": {},
+        "paper": {"samples": 1000, "horizon": 1000.0, "learning_rate": 0.43},
+    }
+
+    @property
+    def size(self) -> int:
+        return self.spec.size
+
+    @property
+    def objective(self) -> Any:
+        from .network import ERRORS, TRANSFORMERS, Objective, head
+
+        h = head if self.spec.is_head else TRANSFORMERS[self.spec.activation]
+        return Objective(h, ERRORS[self.spec.error], self.spec.penalty)
+
+    def arrays_of_problem(self) -> tuple[Samples, tuple[Any, ...]]:
+        import jax
+
+        frozen, inputs = data.feed_forward(self.spec), data.tokens(self.spec)
+        truth = data.teacher(self.spec.teacher_seed, (self.spec.layers, self.spec.heads, self.spec.dim))
+        targets = jax.jit(self.objective.h)(inputs, truth, *frozen)
+        return Samples(inputs, np.asarray(targets)), frozen
+
+    def coordinate_name(self, index: int) -> str:
+        """For labels: where a coordinate stands, counted from 1."""
+        spec = self.spec
+        unit, place = divmod(index, spec.dim)
+        block, kind = divmod(unit, 2)
+        words = f"{('KQ', 'VO')[kind]} {place + 1}"
+        if spec.is_head:
+            return words
+        layer, head = divmod(block, spec.heads)
+        return f"layer {layer + 1} head {head + 1} {words}"
+
+
+class Linear(Diagonal):
+    name = "gradual_rank/linear"
+    summary = "the diagonal linear network sum_i u_i v_i x_i"
+    spec_type = LinearSpec
+    spec: LinearSpec
+    presets = {
+        "tiny": {"coefficients": (1.0, -0.7, 0.4), "log10_alpha": -12.0, "stages": 3},
+        "tiny_samples": {"coefficients": (1.0, -0.7, 0.4), "samples": 20, "log10_alpha": -12.0, "stages": 3},
+        "quick": {},
+        "paper": {"samples": 1000},
+    }
+
+    @property
+    def size(self) -> int:
+        return len(self.spec.coefficients)
+
+    @property
+    def objective(self) -> Any:
+        from .network import ERRORS, Objective, linear
+
+        return Objective(linear, ERRORS[self.spec.error], self.spec.penalty)
+
+    def arrays_of_problem(self) -> tuple[Samples, tuple[Any, ...]]:
+        return data.regression(self.spec), ()
+
+
+class Full(System):
+    """Beyond the theory: matrices that are full, or diagonal in blocks."""
+
+    name = "gradual_rank/full"
+    paper = "boix2023"
+    summary = "attention with full or block-diagonal weight matrices"
+    spec_type = FullSpec
+    spec: FullSpec
+    faces = ("train",)
+    presets = {
+        "tiny": {"dim": 4, "tokens": 3, "samples": 20, "log10_alpha": -2.0, "steps": 50},
+        "tiny_blocks": {"dim": 4, "tokens": 3, "samples": 20, "log10_alpha": -2.0, "steps": 50, "block": 2},
+        "quick": {},
+        "paper": {"samples": 1000},
+    }
+    observables = {"loss": (), "kq_values": ("direction",), "vo_values": ("direction",)}
+    arrays = "jax"
+
+    def start(self, seed: int) -> Start:
+        return Start(data.matrices(self.spec, seed), self._frame)
+
+    @cached_property
+    def _frame(self) -> FullFrame:
+        import jax
+
+        from .network import head
+
+        spec, inputs = self.spec, data.tokens(self.spec)
+        targets = jax.jit(head)(inputs, data.teacher(spec.teacher_seed, (1, 1, spec.dim)))
+        return FullFrame(Samples(inputs, np.asarray(targets)), data.block_mask(spec.dim, spec.width, spec.block))
+
+    def view(self, point: Matrices, frame: FullFrame) -> Matrices:
+        return Matrices(*(part * frame.mask for part in point))
+
+    def measure(self, view: Matrices, frame: FullFrame) -> dict[str, Any]:
+        import jax.numpy as jnp
+
+        pairs = {"kq_values": (view.key, view.query), "vo_values": (view.value, view.output)}
+        values = {name: jnp.linalg.svd(a @ b.T, compute_uv=False) for name, (a, b) in pairs.items()}
+        return {"loss": self.loss(view, frame), **values}
+
+    def loss(self, weights: Matrices, frame: FullFrame, batch: Samples | None = None, key: Any = None) -> Any:
+        from .network import full_head
+
+        inputs, targets = frame.samples if batch is None else batch
+        return ((full_head(inputs, *self.view(weights, frame)) - targets) ** 2).mean() / 2
+
+    def samples(self, frame: FullFrame) -> Samples:
+        return frame.samples
+
+    def conserved(self, point: Matrices, frame: FullFrame) -> Any:
+        """W_K^T W_K − W_Q^T W_Q and W_V^T W_V − W_O^T W_O: what Lemma 4.1 is for matrices."""
+        import jax.numpy as jnp
+
+        key, query, value, output = self.view(point, frame)
+        return jnp.stack([key.T @ key - query.T @ query, value.T @ value - output.T @ output])
+
+    def random_weights(self, seed: int) -> Matrices:
+        rng = np.random.default_rng((seed, 7))
+        return Matrices(*(self._frame.mask * rng.normal(size=self._frame.mask.shape) for _ in range(4)))
+
+    def symmetries(self, seed: int) -> Sequence[Symmetry]:
+        turn = np.diag(np.where(np.arange(self.spec.width) % 2 == 0, -1.0, 1.0))
+        return (
+            Symmetry("W_K and W_Q may turn together", lambda w: w._replace(key=w.key @ turn, query=w.query @ turn)),
+            Symmetry(
+                "W_V and W_O may turn together", lambda w: w._replace(value=w.value @ turn, output=w.output @ turn)
+            ),
+        )
