@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from .errors import BadArgument, Undeclared, unknown
@@ -80,6 +80,11 @@ class System(ABC):
     def identity(self) -> tuple:
         """What makes two systems the same problem; compiled code is shared between equal systems."""
         return (type(self), self.spec)
+
+    @property
+    def code(self) -> Hashable:
+        """What velocity, view and measure depend on besides their arguments: equal ones share compiled code."""
+        return self.identity
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, System) and self.identity == other.identity

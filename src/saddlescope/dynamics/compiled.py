@@ -1,8 +1,9 @@
-"""Compiled forms of a system's functions: equal systems share them, so a second call compiles nothing."""
+"""Compiled forms of a system's functions: systems with equal code share them, so a second call compiles nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -19,15 +20,33 @@ def flatten(tree: Any) -> jax.Array:
     return jnp.concatenate([jnp.reshape(leaf, -1) for leaf in tree])
 
 
-@cache
+@dataclass(frozen=True)
+class _Code:
+    """A system as a key: equal where its code is."""
+
+    key: Hashable
+    system: System = field(compare=False)
+
+
 def flat_velocity(system: System, layout: Layout):
     """(flat state, frame) -> flat velocity."""
+    return _flat_velocity(_Code(system.code, system), layout)
+
+
+@cache
+def _flat_velocity(code: _Code, layout: Layout):
+    system = code.system
     return jax.jit(lambda flat, frame: flatten(system.velocity(layout.unravel(flat), frame)))
 
 
-@cache
 def flat_measure(system: System, layout: Layout):
     """(flat state, frame) -> observables."""
+    return _flat_measure(_Code(system.code, system), layout)
+
+
+@cache
+def _flat_measure(code: _Code, layout: Layout):
+    system = code.system
 
     def measure(flat, frame):
         return system.measure(system.view(layout.unravel(flat), frame), frame)
@@ -48,9 +67,14 @@ def read_signals(observables: Mapping[str, Any], names: tuple[str, ...], places:
     return jnp.stack([observables[name][tuple(where)] for name, where in zip(names, places, strict=True)])
 
 
-@cache
 def flat_readings(system: System, layout: Layout, names: tuple[str, ...]):
     """(flat state, frame, places) -> the numbers that marks look at; other observables are not computed."""
+    return _flat_readings(_Code(system.code, system), layout, names)
+
+
+@cache
+def _flat_readings(code: _Code, layout: Layout, names: tuple[str, ...]):
+    system = code.system
 
     def read(flat, frame, places):
         observables = system.measure(system.view(layout.unravel(flat), frame), frame)

@@ -29,6 +29,10 @@ class Field:
         point, frame = start
         state = point if system.starts_reduced else system.reduce(point, frame)
         scale = system.warp(frame) if system.declares("warp") else None
+        if system.arrays == "jax":
+            from saddlescope.core.precision import on_device
+
+            frame = on_device(frame)
         return cls(system, frame, ravel(state), layout_of(state), scale)
 
     # ---- time and the variable that solvers integrate in

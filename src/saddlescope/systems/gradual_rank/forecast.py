@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from saddlescope.core.precision import on_device
 from saddlescope.core.stage import Mark, Prediction, Stage
 from saddlescope.core.system import Start
 
@@ -36,7 +37,7 @@ class Problem:
     @cached_property
     def origin(self) -> Plateau:
         """The plateau p = 0, from which all others are reached."""
-        frame = Frame(self.samples, self.frozen, 1.0)
+        frame = on_device(Frame(self.samples, self.frozen, 1.0))
         loss, force = network.compiled_loss(self.objective), network.compiled_force(self.objective)
         functions = Functions(
             lambda p: float(loss(p, frame)),
@@ -54,8 +55,7 @@ def forecast(system: Diagonal, start: Start) -> Prediction:
     if spec.weight_penalty:
         return Prediction((), (), origin.loss, notes=(BROKEN_LAW,))
     scale = spec.log_inverse_alpha
-    state = point if isinstance(point, LogState) else reduction.reduce(Weights(*map(np.asarray, point)))
-    logs = Logs(*(np.where(np.asarray(part) > NOTHING / 2, part, -np.inf) for part in state))
+    logs = logs_of(point)
     unit = Logs(logs.rise + scale, logs.fall + scale)
     limit = algorithm_1(origin, unit, spec.stages)
     moments = at_finite_alpha(origin, logs, limit.steps)
@@ -76,6 +76,12 @@ def forecast(system: Diagonal, start: Start) -> Prediction:
     )
 
 
+def logs_of(point: Weights | LogState) -> Logs:
+    """Logarithms of |u±v|, −inf where it is zero."""
+    state = point if isinstance(point, LogState) else reduction.reduce(Weights(*map(np.asarray, point)))
+    return Logs(*(np.where(np.asarray(part) > NOTHING / 2, part, -np.inf) for part in state))
+
+
 def _visited(origin: Plateau, steps: Sequence[Step]) -> list[Plateau]:
     """The plateaus when the stages come in this order: Algorithm 1's own, unless alpha has swapped two of them."""
     visited = [origin]
@@ -91,6 +97,7 @@ def _visited(origin: Plateau, steps: Sequence[Step]) -> list[Plateau]:
 
 
 def _stage(system: Diagonal, index: int, step: Step, time: float, plateau: Plateau) -> Stage:
+    """support, values: theta^k.  curvature: least eigenvalue of the Hessian there, which `strict` wants positive."""
     return Stage(
         index,
         None if np.isnan(time) else time,
@@ -101,6 +108,8 @@ def _stage(system: Diagonal, index: int, step: Step, time: float, plateau: Plate
             "left": list(step.left),
             "limit_time": step.time,
             "runner_up": step.runner_up,
+            "support": plateau.support.tolist(),
+            "values": plateau.product[plateau.support].tolist(),
             "curvature": float(plateau.curvatures[0]),
             "strict": plateau.strict,
         },

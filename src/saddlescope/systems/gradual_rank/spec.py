@@ -141,6 +141,33 @@ class TransformerSpec(TaughtSpec):
         return 2 * self.dim * self.layers * self.heads
 
 
+KICKED = ("support", "noticeable", "newcomer")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerturbedSpec(TransformerSpec):
+    """A run that starts on a plateau, pushed off it (Figs 9, 10).
+
+    stage: on whose plateau it starts (0: at the origin).  moment: share of the way to the next stage that is over.
+    noise: standard deviation of what is added to u and v; 0: the undisturbed run.
+    kicked: support: the active coordinates, u and v by the same amount (Assumption 4.3); newcomer: these and the next
+        to enter (Assumption 4.4); noticeable: all with |u| or |v| above 1e-5, u and v apart, as the paper does.
+    """
+
+    stage: int = 1
+    moment: float = 0.5
+    noise: float = 0.05
+    kicked: str = "support"
+
+    def check(self) -> None:
+        super().check()
+        require(0 <= self.stage < self.stages, "stage", self.stage, f"from 0 to `stages` - 1 = {self.stages - 1}")
+        require(0 <= self.moment <= 1, "moment", self.moment, "between 0 and 1")
+        require(0 <= self.noise < math.inf, "noise", self.noise, "zero or positive, and finite")
+        if self.kicked not in KICKED:
+            raise unknown("kicked", self.kicked, KICKED)
+
+
 @dataclass(frozen=True, kw_only=True)
 class LinearSpec(TaughtSpec):
     """The diagonal linear network f = sum_i u_i v_i x_i (footnote 2).

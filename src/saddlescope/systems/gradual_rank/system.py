@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from saddlescope.core.errors import BadArgument
 from saddlescope.core.stage import Mark, Prediction, Stage
 from saddlescope.core.system import Limit, Start, Symmetry, System
 
-from . import data
+from . import claims, data
 from .data import Frame, FullFrame, Matrices, Samples, Weights
-from .spec import DiagonalSpec, FullSpec, LinearSpec, TransformerSpec
+from .spec import DiagonalSpec, FullSpec, LinearSpec, PerturbedSpec, TransformerSpec
 
 ACTIVE = 1e-3
 """Share of the largest |p| above which a coordinate counts as learned in a measured run."""
@@ -62,6 +63,10 @@ class Diagonal(System):
                 _PROBLEMS.pop(next(iter(_PROBLEMS)))
             _PROBLEMS[key] = Problem(*self.arrays_of_problem(), self.objective, self.size)
         return _PROBLEMS[key]
+
+    @property
+    def code(self) -> Any:
+        return type(self), self.objective, self.spec.weight_penalty
 
     @property
     def starts_reduced(self) -> bool:
@@ -171,11 +176,14 @@ class Diagonal(System):
 
     def describe(self, stage: Stage, before: Mapping[str, Any], after: Mapping[str, Any]) -> Stage:
         """Coordinates that left the support are those that the run itself lost."""
-        old, new = (np.abs(values["product"]) > ACTIVE * np.abs(values["product"]).max() for values in (before, after))
+        sizes = [np.abs(values["product"]) for values in (before, after)]
+        old, new = (size > ACTIVE * max(size.max() for size in sizes) for size in sizes)
         gone = np.flatnonzero(old & ~new)
         return replace(stage, extra={"coordinates": stage.extra["coordinates"], "left": gone.tolist()})
 
     def epilogue(self, prediction: Prediction, last: Mapping[str, Any]) -> str:
+        if not prediction.stages:
+            return ""
         size = np.abs(last["product"])
         listed = {index for stage in prediction.stages for index in stage.extra["coordinates"]}
         more = len(set(np.flatnonzero(size > ACTIVE * size.max()).tolist()) - listed)
@@ -212,6 +220,7 @@ class Transformer(Diagonal):
         "quick": {},
         "paper": {"samples": 1000, "horizon": 1000.0, "learning_rate": 0.43},
     }
+    claims = claims.CLAIMS
 
     @property
     def size(self) -> int:
@@ -242,6 +251,55 @@ class Transformer(Diagonal):
             return words
         layer, head = divmod(block, spec.heads)
         return f"layer {layer + 1} head {head + 1} {words}"
+
+
+class Perturbed(Transformer):
+    """Beyond the start: from a plateau, pushed off it. No prediction: what it should do is known from the plateaus."""
+
+    name = "gradual_rank/perturbed"
+    summary = "the same, started on a plateau and pushed off it"
+    spec_type = PerturbedSpec
+    spec: PerturbedSpec
+    faces = ("flow",)
+    presets = {
+        "tiny": {**Transformer.presets["tiny"], "horizon": 10.0},
+        "quick": {"horizon": 20.0},
+        "paper": {"samples": 1000, "horizon": 20.0},
+    }
+
+    @property
+    def starts_reduced(self) -> bool:
+        return True
+
+    def start(self, seed: int) -> Start:
+        from .perturbation import kicked, on_plateau
+
+        spec = self.spec
+        unit = self.unit_weights(0)
+        steps, logs = self.algorithm(unit)
+        if len(steps) <= spec.stage:
+            raise BadArgument(f"`stage` must be below {len(steps)}, got {spec.stage}: there are no more stages")
+        place = on_plateau(self.problem.origin, logs, steps, spec.stage, spec.moment, spec.log_inverse_alpha)
+        point = kicked(place, steps[spec.stage].entering, spec.kicked, spec.noise, seed)
+        return Start(point, self._frame)
+
+    def goal(self) -> np.ndarray:
+        """Where it should go: p of its own plateau, or, with the newcomer, of the next."""
+        step = self.algorithm(self.unit_weights(0))[0][self.spec.stage]
+        return (step.after if self.spec.kicked == "newcomer" else step.before).product
+
+    def algorithm(self, unit: Weights) -> Any:
+        from .forecast import logs_of
+        from .prediction import algorithm_1
+
+        logs = logs_of(unit)
+        return algorithm_1(self.problem.origin, logs, self.spec.stages).steps, logs
+
+    def predict(self, start: Start) -> Prediction:
+        raise self._undeclared("predict")
+
+    def limit(self) -> Limit:
+        raise self._undeclared("limit")
 
 
 class Linear(Diagonal):

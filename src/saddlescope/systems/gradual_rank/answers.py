@@ -1,0 +1,235 @@
+"""What single claims measure: one function each, beside the common measures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from saddlescope.core.claim import Evidence
+
+from . import measures
+from .measures import coordinates, scale, theta, values_at
+
+
+def slopes(runs: Sequence[Evidence], quantity: Callable[[Evidence], np.ndarray]) -> np.ndarray:
+    """Exponents with which quantities grow in log(1/alpha), fitted over the runs."""
+    x = np.log([scale(run) for run in runs])
+    y = np.log([quantity(run) for run in runs])
+    return np.polyfit(x, y, 1)[0]
+
+
+# ---- the limit
+
+
+def lemma_d1(run: Evidence) -> list[float]:
+    """Least of c' − c/2 over the run, where |u|+|v| = alpha^c' and log_alpha w is in (c, 2−c)."""
+    moments = run.trajectory["time"].values
+    exponent = measures.exponents(run, moments)
+    size = -run.trajectory["log_size"].values / scale(run)
+    inside = np.minimum(exponent, 2 - exponent)
+    where = inside > 0.02
+    return [float((size - inside / 2)[where].min())]
+
+
+def lemma_d3(run: Evidence, margin: float) -> list[float]:
+    """How often the sign of p = uv (u > 0) is not that of 1 − log_alpha w, where this is beyond the margin."""
+    start = run.system.start(run.seed)
+    from .forecast import logs_of
+
+    logs = logs_of(start.point)
+    size, product = run.trajectory["log_size"].values, run.trajectory["product"].values
+    # Of the two w that a size allows, one on either side of the middle: p's sign must choose the right one.
+    larger = -size / scale(run)
+    smaller = -(logs.rise + logs.fall - size) / scale(run)
+    exponent = np.where(product > 0, larger, smaller)
+    wrong = ((exponent > 1 + margin) & (product > 0)) | ((exponent < 1 - margin) & (product < 0))
+    return [float(wrong.sum())]
+
+
+def active_counts(run: Evidence) -> np.ndarray:
+    return measures.active(values_at(run, "product", measures.middles(run, 5))).sum(axis=1)
+
+
+# ---- perturbations
+
+
+def what_is_left(run: Evidence) -> list[float]:
+    """Distance from the plateau after twelve relaxation times, as a share of the first."""
+    goal = run.system.goal()
+    on = np.flatnonzero(goal)
+    from .network import hessian_columns
+
+    curve = hessian_columns(run.system.objective, goal, measures.frame_of(run), on)[on]
+    root = np.sqrt(np.abs(goal[on]))
+    slowest = float(np.linalg.eigvalsh(2 * root[:, None] * curve * root)[0])
+    product = values_at(run, "product", [0.0, 12 / slowest / scale(run)])
+    distance = np.abs(product - goal).max(axis=1)
+    return [distance[1] / distance[0]]
+
+
+def distance_from_goal(run: Evidence) -> list[float]:
+    return [float(np.abs(run.trajectory["product"].values[-1] - run.system.goal()).max())]
+
+
+def _pairs(runs: Sequence[Evidence]) -> list[tuple[Evidence, Evidence]]:
+    """Undisturbed and disturbed runs of the same stage."""
+    calm = {run.system.spec.stage: run for run in runs if run.system.spec.noise == 0}
+    return [(calm[run.system.spec.stage], run) for run in runs if run.system.spec.noise > 0]
+
+
+def lasting_differences(runs: Sequence[Evidence]) -> list[float]:
+    """Largest |difference of p| between disturbed and undisturbed runs at the end."""
+    return [
+        float(np.abs(a.trajectory["product"].values[-1] - b.trajectory["product"].values[-1]).max())
+        for a, b in _pairs(runs)
+    ]
+
+
+def nearest_to_goal(runs: Sequence[Evidence]) -> list[float]:
+    """How near each disturbed run comes to theta^{k+1}."""
+    return [
+        float(np.abs(run.trajectory["product"].values - run.system.goal()).max(axis=1).min()) for _, run in _pairs(runs)
+    ]
+
+
+# ---- entries that leave
+
+
+def lost_entries(run: Evidence) -> int:
+    """Entries that had more than a tenth of the largest, and end below a thousandth of it."""
+    size = np.abs(run.trajectory["product"].values)
+    largest = size[-1].max()
+    return int(((size.max(axis=0) > 0.1 * largest) & (size[-1] < 1e-3 * largest)).sum())
+
+
+def departures(run: Evidence) -> list[int]:
+    """Per stage the number of entries that left, and the sum of their places."""
+    return [number for stage in run.stages for number in (len(stage.extra["left"]), sum(stage.extra["left"]))]
+
+
+def predicted_departures(run: Evidence) -> list[int]:
+    assert run.prediction is not None
+    left = [stage.extra["left"] for stage in run.prediction.stages]
+    return [number for gone in left for number in (len(gone), sum(gone))]
+
+
+def push_on_leavers(run: Evidence) -> list[float]:
+    """Force on entries that leave, in the direction of what they were."""
+    assert run.prediction is not None
+    found, before = [], None
+    for stage in run.prediction.stages:
+        pull, was = measures.force(run, theta(run, stage)), theta(run, before)
+        found += [float(np.sign(was[index]) * pull[index]) for index in stage.extra["left"]]
+        before = stage
+    return found
+
+
+def shrinking(run: Evidence) -> list[float]:
+    """Growth rate of log(|u|+|v|) of entries that leave, in the first third of the plateau that follows."""
+    assert run.prediction is not None
+    found = []
+    moments = [*(stage.time for stage in run.stages), float(run.trajectory["time"].values[-1])]
+    for place, stage in enumerate(run.prediction.stages):
+        for index in stage.extra["left"]:
+            begin, end = moments[place : place + 2]
+            window = np.array([0.1, 0.3]) * (end - begin) + begin
+            size = values_at(run, "log_size", window)[:, index]
+            found.append(float((size[1] - size[0]) / (window[1] - window[0]) / scale(run)))
+    return found
+
+
+# ---- heads
+
+
+def _plateau_after(run: Evidence, count: int) -> np.ndarray:
+    moments = [stage.time for stage in run.stages]
+    last = float(run.trajectory["time"].values[-1])
+    ends = [*moments[1:], last][:count]
+    return values_at(run, "product", (np.array(moments[:count]) + np.array(ends)) / 2)
+
+
+def entries_per_stage(run: Evidence) -> np.ndarray:
+    """How many entries of all heads the first two stages bring."""
+    on = measures.active(_plateau_after(run, 2))
+    return (on & ~np.vstack([np.zeros_like(on[:1]), on[:-1]])).sum(axis=1)
+
+
+def summed_entries_per_stage(run: Evidence) -> np.ndarray:
+    """The same of the sum over the heads of each layer."""
+    spec = run.system.spec
+    product = _plateau_after(run, 2).reshape(2, spec.layers, spec.heads, -1).sum(axis=2).reshape(2, -1)
+    on = measures.active(product)
+    return (on & ~np.vstack([np.zeros_like(on[:1]), on[:-1]])).sum(axis=1)
+
+
+def shares(run: Evidence) -> list[float]:
+    """p of one head over p of the other, after the first stage, which both share."""
+    first, second = sorted(coordinates(measures.in_the_limit(run, 1)[0]))[:2]
+    product = _plateau_after(run, 1)[0]
+    return [product[first] / product[second]]
+
+
+def shares_of_the_start(run: Evidence) -> list[float]:
+    """w² of one over w² of the other at the start, where w is u+v for entries that become positive, else u−v."""
+    stage = measures.in_the_limit(run, 1)[0]
+    first, second = sorted(coordinates(stage))[:2]
+    side = measures.unit_logs(run)[0 if theta(run, stage)[first] > 0 else 1]
+    return [float(np.exp(2 * (side[first] - side[second])))]
+
+
+# ---- training
+
+
+def final_products(run: Evidence) -> np.ndarray:
+    return run.trajectory["product"].values[-1]
+
+
+def halving_ratios(runs: Sequence[Evidence]) -> float:
+    """(p at a rate − p at half of it) over (p at half − p at a quarter), by norm: 2 for a method of first order."""
+    order = sorted(runs, key=lambda run: -run.system.spec.learning_rate)
+    moment = min(run.trajectory["time"].values[-1] for run in order)
+    ends = [values_at(run, "product", [0.9 * moment])[0] for run in order]
+    first, second = (float(np.linalg.norm(a - b)) for a, b in zip(ends[:2], ends[1:3], strict=True))
+    return first / second
+
+
+def drift_exponents(runs: Sequence[Evidence], decayed: bool = False) -> list[float]:
+    """With which power of the rate the drift of u² − v² falls, for each problem."""
+    groups: dict[str, list[tuple[float, float]]] = {}
+    for run in runs:
+        spec = run.system.spec
+        if bool(spec.weight_penalty) == decayed:
+            groups.setdefault(spec.error, []).append((spec.learning_rate, run.trajectory.attrs["conserved_drift"]))
+    return [float(np.polyfit(*np.log(np.array(rows).T), 1)[0]) for rows in groups.values()]
+
+
+def next_singular_values(run: Evidence, name: str, count: int) -> list[float]:
+    """When singular value k passes half of its value at the next one's passage: the next one's size, over its own.
+
+    A value's own size is what it has when the one after it has half of its last value.
+    """
+    values = run.trajectory[name].values
+    last = values[-1]
+    rows = [int(np.argmax(values[:, k] >= last[k] / 2)) for k in range(count + 2)]
+    own = [values[rows[k + 1], k] for k in range(count + 1)]
+    halves = [int(np.argmax(values[:, k] >= own[k] / 2)) for k in range(count + 1)]
+    return [values[halves[k], k + 1] / own[k + 1] for k in range(count)]
+
+
+# ---- linear networks
+
+
+def logistic_times(run: Evidence) -> np.ndarray:
+    """With identity covariance p' = 2p(c − p): half is passed where the linear growth reaches |c|."""
+    truth = np.array(run.system.spec.coefficients)
+    rise, fall = measures.unit_logs(run)
+    grows = np.where(truth > 0, rise, fall) - scale(run)
+    moments = (np.log(2 * np.sqrt(np.abs(truth))) - grows) / np.abs(truth) / scale(run)
+    return np.array([moments[coordinates(stage)[0]] for stage in measures.in_the_limit(run)])
+
+
+def late_growth(run: Evidence) -> float:
+    """How much the largest entry grows, relatively, from half the run to its end."""
+    size = np.abs(values_at(run, "product", np.array([0.5, 1.0]) * run.trajectory["time"].values[-1])).max(axis=1)
+    return float(size[1] / size[0] - 1)

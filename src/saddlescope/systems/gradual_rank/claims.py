@@ -1,0 +1,670 @@
+"""Claims of the paper, each in a form that can lose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from saddlescope.core.claim import (
+    Claim,
+    Evidence,
+    all_of,
+    bounded,
+    close,
+    monotone,
+    ordered,
+    scales_as,
+    together,
+)
+
+from . import answers, measures
+
+PAPER = "boix2023"
+SUMMARY = "boix2023, a reader's summary"
+OURS = "saddlescope"
+
+COUNT = "a count has no tolerance"
+ORDER = "an order has no tolerance"
+NEXT_ORDER = "what is left is of second order in 1/log(1/alpha), and what overlapping stages do to each other"
+SOLVER = "the flow's tolerance is 1e-8 per step, the orbits' the same"
+SETTLED = "on a plateau the rest of the last move and the newcomer are powers of alpha = 1e-1000"
+LEADING = "times and logarithms are right to leading order: errors are O(1) against log(1/alpha)"
+HALVES = "the step's error is first order: what is left is the second order at these rates"
+
+
+def _smallest(run: Evidence, largest: float = -500.0) -> str | None:
+    return None if run.system.spec.log10_alpha <= largest else "a statement about the limit alpha -> 0"
+
+
+def _has_signs(run: Evidence) -> str | None:
+    """p of an entry off the support is alpha² or so: below 1e-150, its sign is lost."""
+    return None if run.system.spec.log10_alpha >= -150 else "signs of p below 1e-300 cannot be read off"
+
+
+def _only(**fields: Any) -> Callable[[Evidence], str | None]:
+    def reason(run: Evidence) -> str | None:
+        wrong = [name for name, value in fields.items() if getattr(run.system.spec, name) != value]
+        return f"a statement about {wrong[0]} = {fields[wrong[0]]}" if wrong else None
+
+    return reason
+
+
+def _pair(runs: Sequence[Evidence]) -> list[Evidence]:
+    return measures.with_scale(runs, -64.0, -128.0)
+
+
+def _far_pair(runs: Sequence[Evidence]) -> list[Evidence]:
+    """For instances on which two stages are less than a percent of T apart."""
+    return measures.with_scale(runs, -128.0, -1000.0)
+
+
+LIMIT = {"experiment": "limit"}
+LADDER = {"experiment": "limit", "seeds": together(4)}
+
+CLAIMS = (
+    # ---- Theorem 1.1, Theorem 4.5: stages as alpha falls
+    Claim(
+        name="lateness_law",
+        says="Stage k comes at T_k (1 + C_k / log(1/alpha)): the relative lateness times log(1/alpha) is the same at "
+        "alpha = 1e-64 and 1e-128, for the first six stages.",
+        source=(PAPER, "Theorem 4.5"),
+        measured=lambda runs: measures.lateness(_pair(runs)[1], 6),
+        expected=lambda runs: measures.lateness(_pair(runs)[0], 6),
+        relation=close(0.01, because=NEXT_ORDER),
+        **LADDER,
+    ),
+    Claim(
+        name="limit_times",
+        says="Extrapolated to alpha = 0 from 1e-64 and 1e-128, the first six stages come at the T_k of Algorithm 1.",
+        source=(PAPER, "Theorem 4.5, Eq. (9)"),
+        measured=lambda runs: measures.extrapolated_times(*_pair(runs), 6),
+        expected=lambda runs: measures.limit_times(runs[0], 6),
+        relation=close(1e-5, because=NEXT_ORDER),
+        **LADDER,
+    ),
+    Claim(
+        name="first_time",
+        says="The first stage comes at 1 / max_i |g_i(0)|, in units of log(1/alpha).",
+        source=(PAPER, "section 4.1.1, Eq. (9)"),
+        measured=lambda runs: measures.extrapolated_times(*_pair(runs), 1),
+        expected=lambda runs: [1 / np.abs(measures.force(runs[0], np.zeros(runs[0].system.size))).max()],
+        relation=close(1e-6, because="the first stage has nothing to overlap with"),
+        **LADDER,
+    ),
+    Claim(
+        name="times_tend_to_limit",
+        says="The distance of t_k from T_k falls as 1 / log(1/alpha), for each of the first six stages.",
+        source=(PAPER, "Eq. (14), (15), (19), Lemma C.7"),
+        measured=lambda runs: answers.slopes(runs, lambda run: np.abs(measures.lateness(run, 6) / measures.scale(run))),
+        expected=lambda runs: np.full(6, -1.0),
+        relation=close(0.03, because=f"{NEXT_ORDER}; stages 4 to 6 overlap at 1e-32"),
+        **LADDER,
+    ),
+    Claim(
+        name="stages_last_log_alpha",
+        says="From one stage to the next a time proportional to log(1/alpha) passes.",
+        source=(PAPER, "Theorem 1.1, section 4.1"),
+        measured=lambda runs: answers.slopes(
+            runs, lambda run: np.diff(np.r_[0.0, measures.times(run, 3)]) * measures.scale(run)
+        ),
+        expected=lambda runs: np.ones(3),
+        relation=close(0.03, because=LEADING),
+        **LADDER,
+    ),
+    Claim(
+        name="moves_take_constant_time",
+        says="The move itself takes a time that does not depend on alpha.",
+        source=(PAPER, "section 4.1, Lemma C.10"),
+        measured=lambda runs: measures.move_times(_pair(runs)[1], 3),
+        expected=lambda runs: measures.move_times(_pair(runs)[0], 3),
+        relation=close(0.01, because="read off between the solver's steps"),
+        **LADDER,
+    ),
+    Claim(
+        name="plateaus",
+        says="Between stages p rests at theta^k of Algorithm 1, for the first five stages.",
+        source=(PAPER, "Theorem 4.5, Eq. (16)"),
+        measured=lambda run: measures.plateau_errors(run, 5),
+        relation=bounded(1e-5, because=SETTLED),
+        applies=_smallest,
+        **LIMIT,
+    ),
+    Claim(
+        name="one_entry_per_stage",
+        says="From one plateau to the next at most one entry of u*v becomes nonnegligible.",
+        source=(PAPER, "Theorem 1.1, Theorem 4.5"),
+        measured=lambda run: measures.newly_active(run, 5),
+        relation=bounded(1, because=COUNT),
+        applies=_smallest,
+        **LIMIT,
+    ),
+    Claim(
+        name="stages_do_not_tie",
+        says="Entries of the single head enter at distinct times, in the order of Algorithm 1.",
+        source=(PAPER, "Assumption 4.2, Appendix A"),
+        measured=lambda run: measures.times(run, 6),
+        relation=ordered(because=ORDER),
+        applies=_smallest,
+        **LIMIT,
+    ),
+    Claim(
+        name="corrected_times",
+        says="At a finite alpha the corrected Algorithm 1 gives the times of the first six stages, on any teacher, data "
+        "and start, near-ties included.",
+        source=(OURS, "README, Finite alpha"),
+        measured=lambda run: measures.times(run, 6),
+        expected=lambda run: measures.predicted_times(run, 6),
+        relation=close(1e-6, because=SOLVER),
+        experiment="instances",
+        seeds=all_of(20),
+    ),
+    # ---- inside the proof
+    Claim(
+        name="exponential_growth",
+        says="On a plateau an inactive w_i grows exponentially, at the rate g_i(theta^k).",
+        source=(PAPER, "Eq. (6), (7), Lemma C.6"),
+        measured=lambda run: measures.growth_errors(run, 3),
+        relation=bounded(1e-5, because="the middle third of a plateau is hundreds of relaxation times from both ends"),
+        applies=_only(log10_alpha=-128.0),
+        **LIMIT,
+    ),
+    Claim(
+        name="forces_keep_their_value",
+        says="While the network waits, the forces on inactive entries stay at g(theta^k), sign included.",
+        source=(PAPER, "Lemma C.6, Eq. (27), (28)"),
+        measured=lambda run: measures.force_errors(run, 5),
+        relation=bounded(1e-5, because=SETTLED),
+        applies=_smallest,
+        **LIMIT,
+    ),
+    Claim(
+        name="exponents",
+        says="At T_k the logarithms of w to the base alpha are b^k of Eq. (10), with an error that falls as 1/log(1/alpha).",
+        source=(PAPER, "Eq. (10), (17), (18), (21), (26), (36)"),
+        measured=lambda runs: [
+            (measures.scale(run), measures.exponent_errors(run, 3).max())
+            for run in measures.with_scale(runs, -32.0, -64.0, -128.0)
+        ],
+        relation=scales_as(-1.0, 0.05, because=LEADING),
+        **LADDER,
+    ),
+    Claim(
+        name="inactive_are_powers_of_alpha",
+        says="Entries off the support have |u|, |v| below alpha^c with c > 0 while the network waits.",
+        source=(PAPER, "Lemma C.8, Lemma D.1"),
+        measured=lambda run: measures.inactive_exponents(run, 5),
+        relation=bounded(lower=1e-3, because="c depends on the stage; the closest runner-up is 0.2% of T behind"),
+        applies=_smallest,
+        **LIMIT,
+    ),
+    Claim(
+        name="active_rest",
+        says="Until the newcomer has |u|+|v| = 4 rho, the active weights stay within 24 rho of theta^k.",
+        source=(PAPER, "Lemma C.5, Eq. (25)"),
+        measured=lambda run: np.r_[measures.active_wander(run, 5, 0.1), measures.active_wander(run, 5, 0.01)],
+        relation=bounded(24.0, because="the bound as printed, without its second branch: the stronger statement"),
+        applies=_smallest,
+        **LIMIT,
+    ),
+    Claim(
+        name="newcomer_is_alone",
+        says="When the newcomer has |u|+|v| = 4 rho, all other entries off the support together have less than rho/2.",
+        source=(PAPER, "Lemma C.9, Eq. (22), (24)"),
+        measured=lambda run: np.r_[measures.company(run, 5, 0.1), measures.company(run, 5, 0.01)],
+        relation=bounded(0.5, because="the bound as printed"),
+        applies=_smallest,
+        **LIMIT,
+    ),
+    Claim(
+        name="newcomer_sign",
+        says="An entry enters with the sign of the force that brought it.",
+        source=(PAPER, "Lemma C.9, Eq. (23), Lemma D.3"),
+        measured=lambda run: measures.newcomer_signs(run, 6),
+        expected=lambda run: np.ones(6),
+        relation=close(0.0, because="a sign has no tolerance"),
+        applies=_smallest,
+        **LIMIT,
+    ),
+    Claim(
+        name="weights_from_their_sum",
+        says="Where log_alpha w is in (c, 2−c), |u| and |v| are below alpha^(c/2).",
+        source=(PAPER, "Lemma D.1"),
+        measured=lambda run: answers.lemma_d1(run),
+        relation=bounded(lower=0.0, because="an inequality has no tolerance"),
+        applies=_only(log10_alpha=-128.0),
+        **LIMIT,
+    ),
+    Claim(
+        name="sign_from_the_sum",
+        says="v is negative where log_alpha w exceeds 1 by more than 0.02, and positive where it falls short by as much.",
+        source=(PAPER, "Lemma D.3"),
+        measured=lambda run: answers.lemma_d3(run, 0.02),
+        relation=bounded(0, because=COUNT),
+        applies=_only(log10_alpha=-128.0),
+        **LIMIT,
+    ),
+    # ---- the assumptions
+    Claim(
+        name="strict_minima",
+        says="Every theta^k is a strict minimum on its support: its least curvature is positive.",
+        source=(PAPER, "Assumption 4.3"),
+        measured=lambda run: [measures.curvature(run, stage)[0] for stage in measures.in_the_limit(run, 6)],
+        relation=bounded(lower=1e-9, because="positive, by more than rounding"),
+        applies=_smallest,
+        **LIMIT,
+    ),
+    Claim(
+        name="plateaus_return",
+        says="Balanced noise of 0.05 on the support of theta^k dies out: after twelve relaxation times 1e-4 of it is left.",
+        source=(PAPER, "Assumption 4.3, Appendix A"),
+        measured=answers.what_is_left,
+        relation=bounded(1e-4, because="e^-12 is 6e-6, and noise along slow directions is not all that was added"),
+        experiment="returns",
+        seeds=all_of(10),
+    ),
+    Claim(
+        name="moves_are_robust",
+        says="With noise of 0.01 on the support and a newcomer of any small size, the move ends at theta^{k+1}.",
+        source=(PAPER, "Assumption 4.4"),
+        measured=answers.distance_from_goal,
+        relation=bounded(1e-6, because=SOLVER),
+        experiment="moves_on",
+        seeds=all_of(10),
+    ),
+    Claim(
+        name="paper_test_of_returns",
+        says="Noise of 0.05 on all weights above 1e-5 dies out, and the run goes on as if undisturbed.",
+        source=(PAPER, "Appendix A, Fig. 9"),
+        measured=lambda runs: answers.lasting_differences(runs),
+        relation=bounded(0.05, because="what is left after a run's length must be less than what was added"),
+        experiment="kicks",
+        seeds=together(10),
+    ),
+    Claim(
+        name="paper_test_of_moves",
+        says="Noise of 0.01 when an entry becomes noticeable does not change where the move ends.",
+        source=(PAPER, "Appendix A, Fig. 10"),
+        measured=lambda runs: answers.nearest_to_goal(runs),
+        relation=bounded(0.02, because="of entries of order one; the next entries are on their way"),
+        experiment="entries",
+        seeds=together(10),
+    ),
+    # ---- the toy experiments
+    Claim(
+        name="curves_converge",
+        says="As alpha falls the loss curves, in units of log(1/alpha), approach a limit.",
+        source=(PAPER, "Appendix A, Fig. 6"),
+        measured=lambda runs: measures.curve_distances(runs)[1:],
+        relation=monotone("falls", because=ORDER),
+        experiment="scales",
+        seeds=together(6),
+    ),
+    Claim(
+        name="entries_converge",
+        says="So do the curves of all entries.",
+        source=(PAPER, "Appendix A, Figs 7, 8"),
+        measured=lambda runs: measures.curve_distances(runs, "product")[1:],
+        relation=monotone("falls", because=ORDER),
+        experiment="scales",
+        seeds=together(6),
+    ),
+    Claim(
+        name="fewer_move_at_once",
+        says="The smaller the start, the fewer entries are on the move at the same time.",
+        source=(PAPER, "section 5, Appendix A, section 6"),
+        measured=lambda runs: [
+            measures.on_the_move(run, 6) for run in sorted(runs, key=lambda run: -run.system.spec.log10_alpha)
+        ],
+        relation=monotone("falls", because=ORDER),
+        experiment="scales",
+        seeds=together(6),
+    ),
+    Claim(
+        name="none_leaves_here",
+        says="On this instance no entry that has been learned leaves the support again.",
+        source=(PAPER, "Appendix A"),
+        measured=lambda run: [answers.lost_entries(run)],
+        relation=bounded(0, because=COUNT),
+        applies=_only(log10_alpha=-32.0),
+        experiment="scales",
+    ),
+    Claim(
+        name="none_leaves_anywhere",
+        says="On ordinary instances no entry that has been learned leaves the support again.",
+        source=(PAPER, "Appendix A"),
+        measured=lambda run: [answers.lost_entries(run)],
+        relation=bounded(0, because=COUNT),
+        experiment="leavers",
+        seeds=all_of(3),
+    ),
+    Claim(
+        name="leavers_are_predicted",
+        says="Entries leave the support when Algorithm 1 says so, and later stages are the predicted ones.",
+        source=(OURS, "README, Entries that leave"),
+        measured=lambda run: answers.departures(run),
+        expected=lambda run: answers.predicted_departures(run),
+        relation=close(0.0, because="which entry leaves at which stage has no tolerance"),
+        experiment="leavers",
+        seeds=all_of(3),
+        repairs="none_leaves_anywhere",
+    ),
+    Claim(
+        name="later_times_with_leavers",
+        says="After an entry has left, stages still come at T_k, and plateaus are theta^k.",
+        source=(PAPER, "Theorem 4.5"),
+        measured=lambda runs: measures.extrapolated_times(*_far_pair(runs), 8),
+        expected=lambda runs: measures.limit_times(runs[0], 8),
+        relation=close(1e-5, because=NEXT_ORDER),
+        experiment="leavers",
+        seeds=together(3),
+    ),
+    Claim(
+        name="plateaus_with_leavers",
+        says="Between stages p rests at theta^k, before and after an entry has left.",
+        source=(PAPER, "Theorem 4.5"),
+        measured=lambda run: measures.plateau_errors(run, 7),
+        relation=bounded(1e-5, because=SETTLED),
+        applies=_smallest,
+        experiment="leavers",
+    ),
+    Claim(
+        name="leavers_are_pushed",
+        says="The force on an entry that leaves points against it: its weights shrink at the rate |g_i(theta^k)|.",
+        source=(PAPER, "Assumption 4.2, Lemma D.4"),
+        measured=lambda run: answers.shrinking(run),
+        expected=lambda run: answers.push_on_leavers(run),
+        relation=close(1e-3, because="the move's rest is still dying out"),
+        applies=_smallest,
+        experiment="leavers",
+    ),
+    Claim(
+        name="layers_learn_likewise",
+        says="In a transformer of two layers stages come at the T_k of Algorithm 1.",
+        source=(PAPER, "Example 3.2, Example 4.6"),
+        measured=lambda runs: measures.extrapolated_times(*_far_pair(runs), 6),
+        expected=lambda runs: measures.limit_times(runs[0], 6),
+        relation=close(1e-4, because=f"{NEXT_ORDER}; two stages are 1% of T apart"),
+        experiment="layers",
+        seeds=together(2),
+    ),
+    Claim(
+        name="one_head_per_stage",
+        says="In each stage at most one head of one layer gains an entry.",
+        source=(PAPER, "Example 4.6"),
+        measured=lambda run: answers.entries_per_stage(run),
+        relation=bounded(1, because=COUNT),
+        experiment="heads",
+        seeds=all_of(3),
+    ),
+    Claim(
+        name="heads_share_a_stage",
+        says="In each stage the sum over the heads of one layer gains at most one entry.",
+        source=(OURS, "README, Ties"),
+        measured=lambda run: answers.summed_entries_per_stage(run),
+        relation=bounded(1, because=COUNT),
+        experiment="heads",
+        seeds=all_of(3),
+        repairs="one_head_per_stage",
+    ),
+    Claim(
+        name="heads_share_by_their_start",
+        says="Two heads that gain an entry together share it in the ratio of w² at the start.",
+        source=(OURS, "README, Ties"),
+        measured=lambda run: answers.shares(run),
+        expected=lambda run: answers.shares_of_the_start(run),
+        relation=close(1e-3, because="read off on the plateau; what other entries do meanwhile is a power of alpha"),
+        experiment="heads",
+        seeds=all_of(3),
+    ),
+    # ---- gradient descent
+    Claim(
+        name="descent_tends_to_flow",
+        says="Gradient descent tends to the flow at first order in the learning rate.",
+        source=(PAPER, "Eq. (3), section 5"),
+        measured=lambda runs: answers.halving_ratios(runs),
+        expected=lambda runs: 2.0,
+        relation=close(0.1, because=HALVES),
+        experiment="gradient_descent",
+        seeds=together(3),
+    ),
+    Claim(
+        name="conservation_law",
+        says="u² − v² is conserved, under any loss: by gradient descent up to an error of first order in the rate.",
+        source=(PAPER, "Lemma 4.1, Eq. (4), (5)"),
+        measured=lambda runs: answers.drift_exponents(runs),
+        expected=lambda runs: np.ones(4),
+        relation=close(0.1, because=HALVES),
+        experiment="conservation",
+        seeds=together(15),
+    ),
+    Claim(
+        name="weight_decay_breaks_conservation",
+        says="An L2 term on u and v makes u² − v² decay, however small the learning rate.",
+        source=(PAPER, "section 6, Lemma 4.1"),
+        measured=lambda runs: answers.drift_exponents(runs, decayed=True),
+        relation=bounded(0.1, because="a drift that falls with the rate would have the exponent 1"),
+        experiment="conservation",
+        seeds=together(15),
+    ),
+    Claim(
+        name="logarithmic_steps",
+        says="Gradient descent on u and v is log w -> log w + log(1 + lr g), log(u−v) -> log(u−v) + log(1 − lr g).",
+        source=(OURS, "README, Steps in logarithms"),
+        measured=lambda runs: answers.final_products(runs[1]),
+        expected=lambda runs: answers.final_products(runs[0]),
+        relation=close(1e-10, because="the same numbers in another order of rounding"),
+        experiment="arithmetic",
+        seeds=together(2),
+    ),
+    Claim(
+        name="descent_beyond_floats",
+        says="At alpha = 1e-1000 gradient descent goes through the predicted stages.",
+        source=(OURS, "README, Steps in logarithms"),
+        measured=lambda run: measures.times(run, 2),
+        expected=lambda run: measures.predicted_times(run, 2),
+        relation=close(0.05, because="log(1 + lr g) falls short of lr g by lr g/2, with lr g up to 0.08"),
+        experiment="beyond_floats",
+    ),
+    Claim(
+        name="batches_learn_likewise",
+        says="Stochastic gradient descent goes through the same stages at the same times.",
+        source=(PAPER, "section 5, Appendix A"),
+        measured=lambda run: measures.times(run, 4),
+        expected=lambda run: measures.predicted_times(run, 4),
+        relation=close(0.05, because="batches of 32 change the forces by some percent, at random"),
+        experiment="batches",
+    ),
+    Claim(
+        name="adam_learns_one_by_one",
+        says="With Adam too, from a small start, one entry at a time is learned.",
+        source=(PAPER, "section 6"),
+        measured=lambda run: [measures.on_the_move(run, 6)],
+        relation=bounded(1.5, because="one entry is on the move at a time: the flow has 1.0 at 1e-16"),
+        applies=_only(log10_alpha=-16.0),
+        experiment="adam",
+    ),
+    Claim(
+        name="full_weights_learn_likewise",
+        says="With full matrices singular values of W_V W_O^T are learned one after the other: when one has half its "
+        "size, the next has less than a fifth of it.",
+        source=(PAPER, "section 5, Fig. 2 (d)"),
+        measured=lambda run: answers.next_singular_values(run, "vo_values", 3),
+        relation=bounded(0.2, because="of what the value has on its way; steps that overlap have one half"),
+        applies=_only(block=None),
+        experiment="full",
+    ),
+    Claim(
+        name="blocks_learn_likewise",
+        says="So with matrices that are diagonal, or diagonal in blocks.",
+        source=(SUMMARY, "next check 1"),
+        measured=lambda run: answers.next_singular_values(run, "vo_values", 2),
+        relation=bounded(0.2, because="of what the value has on its way; steps that overlap have one half"),
+        experiment="full",
+        seeds=all_of(3),
+    ),
+    # ---- other networks and losses
+    Claim(
+        name="other_losses",
+        says="The theory needs the squared loss.",
+        source=(SUMMARY, "limitation 3"),
+        measured=lambda run: np.abs(measures.times(run, 3) / measures.predicted_times(run, 3) - 1),
+        relation=bounded(lower=1e-3, because="a theory that fails would be off by more"),
+        applies=lambda run: "a statement about other losses" if run.system.spec.error == "squared" else None,
+        experiment="losses",
+        seeds=all_of(3),
+    ),
+    Claim(
+        name="any_smooth_loss",
+        says="Stages come when predicted under the squared, log-cosh, quartic and logistic losses.",
+        source=(PAPER, "Assumption 2.1, Theorem 4.5"),
+        measured=lambda run: measures.times(run, 3),
+        expected=lambda run: measures.predicted_times(run, 3),
+        relation=close(1e-6, because=SOLVER),
+        experiment="losses",
+        seeds=all_of(4),
+        repairs="other_losses",
+    ),
+    Claim(
+        name="logistic_runs_off",
+        says="Under the logistic loss on separable data an entry grows without bound: no theta^k exists.",
+        source=(PAPER, "section 6"),
+        measured=lambda run: [answers.late_growth(run)],
+        relation=bounded(lower=0.05, because="log t doubles its time: the entry grows by a constant each time"),
+        applies=_only(penalty=0.0),
+        experiment="runaway",
+    ),
+    Claim(
+        name="penalty_mends_it",
+        says="An L2 term on p gives the entry a place to rest, and the theory back.",
+        source=(PAPER, "section 6"),
+        measured=lambda run: [1 + answers.late_growth(run), *measures.times(run, 1) / measures.predicted_times(run, 1)],
+        expected=lambda run: np.ones(2),
+        relation=close(1e-6, because=SOLVER),
+        applies=_only(penalty=0.01),
+        experiment="runaway",
+    ),
+    Claim(
+        name="relu_learns_likewise",
+        says="With ReLU in place of GeLU, though not smooth, stages come when predicted.",
+        source=(PAPER, "section 6; open question 1"),
+        measured=lambda run: measures.times(run, 3),
+        expected=lambda run: measures.predicted_times(run, 3),
+        relation=close(1e-4, because="steps across kinks are of low order"),
+        experiment="relu",
+        seeds=all_of(2),
+    ),
+    # ---- the diagonal linear network
+    Claim(
+        name="linear_times",
+        says="With identity covariance every p_i is logistic, and passes half its value at the closed-form time.",
+        source=(PAPER, "footnote 2"),
+        measured=lambda run: measures.times(run),
+        expected=lambda run: answers.logistic_times(run),
+        relation=close(1e-6, because=f"{SOLVER}; alpha² against 1 is neglected"),
+        experiment="linear",
+        seeds=all_of(8),
+    ),
+    Claim(
+        name="linear_limit",
+        says="In the limit coefficient c is learned at time 1/|c|.",
+        source=(PAPER, "footnote 2, Eq. (9)"),
+        measured=lambda runs: measures.extrapolated_times(*_far_pair(runs), 4),
+        expected=lambda runs: np.sort(1 / np.abs(np.array(runs[0].system.spec.coefficients))),
+        relation=close(1e-6, because=SOLVER),
+        experiment="linear",
+        seeds=together(8),
+    ),
+    Claim(
+        name="unequal_start_learns_all",
+        says="Without u = v at the start, coefficients of either sign are learned, one by one.",
+        source=(PAPER, "footnote 2"),
+        measured=lambda run: answers.final_products(run),
+        expected=lambda run: run.system.spec.coefficients,
+        relation=close(1e-4, because="runs end when the loss is 1e-6 of the first"),
+        experiment="linear",
+        seeds=all_of(8),
+    ),
+    Claim(
+        name="equal_start_learns_positive",
+        says="With u = v at the start, positive coefficients are learned and negative ones never.",
+        source=(PAPER, "footnote 2"),
+        measured=lambda run: np.abs(answers.final_products(run) - np.maximum(run.system.spec.coefficients, 0.0)),
+        relation=bounded(1e-6, because=SOLVER),
+        experiment="equal_start",
+        seeds=all_of(2),
+    ),
+    # ---- what a summary makes of it
+    Claim(
+        name="rank_grows",
+        says="The number of nonnegligible entries grows by steps, and never falls.",
+        source=(SUMMARY, "mechanism 1, experiment 1"),
+        measured=lambda run: answers.active_counts(run),
+        relation=monotone("rises", because=ORDER),
+        applies=_smallest,
+        **LIMIT,
+    ),
+    Claim(
+        name="low_rank_against_random",
+        says="After six stages the change's stable rank is below half of that of a random change of the same norm.",
+        source=(SUMMARY, "experiment 3"),
+        measured=lambda run: [
+            measures.stable_rank(run.trajectory["product"].values[-1]) / measures.random_stable_rank(run.system.size)
+        ],
+        relation=bounded(0.5, because="the statement's own threshold"),
+        applies=_smallest,
+        **LIMIT,
+    ),
+    Claim(
+        name="plateaus_shorten_with_scale",
+        says="A larger start makes plateaus shorter, in plain time.",
+        source=(SUMMARY, "experiment 2, failure sign 2"),
+        measured=lambda runs: [
+            measures.times(run, 1)[0] * measures.scale(run)
+            for run in sorted(runs, key=lambda run: -run.system.spec.log10_alpha)
+        ],
+        relation=ordered(because=ORDER),
+        experiment="scales",
+        seeds=together(6),
+    ),
+    Claim(
+        name="conservation_lets_one_move",
+        says="As long as u² − v² is conserved, only one entry can become active at a time.",
+        source=(SUMMARY, "mechanism 2, failure sign 1"),
+        measured=lambda run: answers.entries_per_stage(run) if run.trajectory.attrs["conserved_drift"] < 1e-9 else [1],
+        relation=bounded(1, because=COUNT),
+        experiment="heads",
+        seeds=all_of(3),
+    ),
+    Claim(
+        name="broken_conservation_breaks_stages",
+        says="Where u² − v² is not conserved, several entries become active at a time.",
+        source=(SUMMARY, "break condition 2"),
+        measured=lambda run: [measures.on_the_move(run, 3)],
+        relation=bounded(lower=1.5, because="one entry on the move is a stage of its own"),
+        applies=lambda run: None if run.system.spec.weight_penalty else "a statement about weight decay",
+        experiment="decay",
+        seeds=all_of(2),
+    ),
+    Claim(
+        name="decay_keeps_stages",
+        says="With an L2 term on u and v entries are still learned one by one.",
+        source=(OURS, "README, What conservation is for"),
+        measured=lambda run: [measures.on_the_move(run, 3)],
+        relation=bounded(1.5, because="one entry is on the move at a time"),
+        experiment="decay",
+        seeds=all_of(3),
+        repairs="broken_conservation_breaks_stages",
+    ),
+    Claim(
+        name="flat_minima_do_no_harm",
+        says="Where theta^k is no strict minimum (heads that share an entry), stages still come when predicted.",
+        source=(SUMMARY, "break condition 3"),
+        measured=lambda run: measures.times(run, 3),
+        expected=lambda run: measures.predicted_times(run, 3),
+        relation=close(1e-6, because=SOLVER),
+        experiment="heads",
+        seeds=all_of(3),
+    ),
+)

@@ -1,0 +1,368 @@
+"""The paper's figures, and some of our own, drawn from experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from saddlescope.core.claim import Evidence
+from saddlescope.core.experiment import Figure, Results
+
+GREY, PALE, BLACK = "#777777", "#bbbbbb", "#222222"
+VO, KQ = "#0072B2", "#D55E00"
+"""Colours of the two kinds of entries; shades of them tell single ones apart, the darkest entering first."""
+
+ACCENT = "#009E73"
+CORRECTED = ("#a6dbc4", "#009E73", "#00382a")
+FLOOR = 1e-11
+"""Relative error below which times agree to the accuracy of the flow's solver."""
+
+BLOCKS = {1: "diagonal", None: "full"}
+SHARE = 0.1
+"""Of the largest singular value at the end: what is above counts for the rank."""
+
+SHADES = {
+    "KQ": ("#7f2704", "#d94801", "#fdae6b"),
+    "VO": ("#08306b", "#2171b5", "#9ecae1"),
+}
+DEPTHS = ("#c6dbef", "#9ecae1", "#6baed6", "#3182bd", "#08519c", "#041f47")
+"""Of curves at six scales, the darkest for the smallest."""
+
+DASHES = (0, (2, 1.6))
+MARKERS = "os^vDP"
+VISIBLE = 1e-3
+"""|p| below which an entry is not drawn: it would lie on the axis."""
+
+LEARNED = 0.05
+"""|p| from which an entry has a colour of its own."""
+
+SHOWN = 6
+"""Stages whose law is drawn."""
+
+RESCALED = "time / log(1/α)"
+PRODUCTS = {"VO": r"$W_V W_O^\top$", "KQ": r"$W_K W_Q^\top$"}
+
+
+# ---- what is read off a run
+
+
+def _series(run: Evidence, name: str) -> np.ndarray:
+    return run.trajectory[name].values
+
+
+def _columns(run: Evidence, kind: str) -> np.ndarray:
+    """Coordinates of one kind, of a single head."""
+    dim = run.system.spec.dim
+    return np.arange(dim) + (dim if kind == "VO" else 0)
+
+
+def _kind(run: Evidence, coordinate: int) -> str:
+    return "KQ" if coordinate < run.system.spec.dim else "VO"
+
+
+def _by_scale(runs: Iterable[Evidence]) -> list[Evidence]:
+    """From the largest initial scale to the smallest; of several seeds, the first."""
+    found: dict[float, Evidence] = {}
+    for run in runs:
+        found.setdefault(run.system.spec.log10_alpha, run)
+    return [found[scale] for scale in sorted(found, reverse=True)]
+
+
+def _scale(run: Evidence) -> str:
+    return rf"$\alpha = 10^{{{run.system.spec.log10_alpha:g}}}$"
+
+
+def _measured(run: Evidence) -> dict[int, float]:
+    """When each coordinate entered."""
+    return {stage.extra["coordinates"][0]: stage.time for stage in run.stages if stage.time is not None}
+
+
+def _lateness(run: Evidence) -> dict[int, float]:
+    """(t - T) / T of every stage that the run has seen: coordinate by coordinate, for close stages may swap."""
+    assert run.prediction is not None
+    times = _measured(run)
+    limits = {stage.extra["coordinates"][0]: stage.extra["limit_time"] for stage in run.prediction.stages}
+    return {place: times[place] / limit - 1 for place, limit in limits.items() if place in times}
+
+
+def _error(run: Evidence) -> dict[int, float]:
+    """Relative distance of every corrected time from the measured one."""
+    assert run.prediction is not None
+    times = _measured(run)
+    predicted = {stage.extra["coordinates"][0]: stage.time for stage in run.prediction.stages}
+    return {i: abs(time / times[i] - 1) for i, time in predicted.items() if time is not None and i in times}
+
+
+# ---- colours
+
+
+def _ramp(colours: Sequence[str], count: int) -> list[Any]:
+    from matplotlib.colors import LinearSegmentedColormap
+
+    ramp = LinearSegmentedColormap.from_list("ramp", colours)
+    return [ramp(share) for share in np.linspace(0, 1, max(count, 2))[:count]]
+
+
+def _shades(kind: str, count: int) -> list[Any]:
+    return _ramp(SHADES[kind], count)
+
+
+def _colours(run: Evidence) -> dict[int, Any]:
+    """Of every coordinate that the run learns, by kind and in the order in which they enter."""
+    size = np.abs(_series(run, "product"))
+    first = np.where((size > LEARNED).any(axis=0), np.argmax(size > LEARNED, axis=0), -1)
+    found: dict[int, Any] = {}
+    for kind in SHADES:
+        learned = sorted((i for i in _columns(run, kind) if first[i] >= 0), key=lambda i: first[i])
+        found |= dict(zip(map(int, learned), _shades(kind, len(learned)), strict=True))
+    return found
+
+
+# ---- panels
+
+
+def _entries(
+    axes: Any, run: Evidence, kind: str, colours: Mapping[int, Any], time: np.ndarray | None = None, **look: Any
+) -> None:
+    """Entries that ever become visible; grey where they have no colour. Late ones lie below early ones."""
+    time = _series(run, "time") if time is None else time
+    product = _series(run, "product")
+    places = _columns(run, kind)
+    order = {place: number for number, place in enumerate(colours)}
+    for place in places[np.abs(product[:, places]).max(axis=0) > VISIBLE]:
+        known = int(place) in order
+        axes.plot(
+            time,
+            product[:, place],
+            **{
+                "color": colours[int(place)] if known else PALE,
+                "lw": 1.2 if known else 0.7,
+                "zorder": 3 - order[int(place)] / 1000 if known else 2,
+                **look,
+            },
+        )
+
+
+def _loss(axes: Any, run: Evidence, **look: Any) -> None:
+    axes.plot(_series(run, "time"), _series(run, "loss"), **{"color": BLACK, "lw": 1.2, **look})
+    axes.set_ylim(bottom=0)
+
+
+def _spectrum(axes: Any, run: Evidence, kind: str) -> None:
+    """Singular values come sorted: the k-th line is the k-th largest at every moment."""
+    values = _series(run, f"{kind.lower()}_values")
+    shown = values[:, (values > VISIBLE).any(axis=0)]
+    for number, colour in reversed(list(enumerate(_shades(kind, shown.shape[1])))):
+        axes.plot(_series(run, "time"), shown[:, number], color=colour, lw=1.2)
+
+
+def _grid(axes: Mapping[str, Any], runs: Sequence[Evidence], kind: str) -> None:
+    """One panel per scale, on common axes."""
+    colours = _colours(runs[-1])
+    panels = list(axes.values())
+    for number, (panel, run) in enumerate(zip(panels, runs, strict=True)):
+        panel.sharex(panels[-1])
+        panel.sharey(panels[-1])
+        _entries(panel, run, kind, colours)
+        panel.set_title(_scale(run))
+        _inner(panel, left=number % 3 == 0, bottom=number >= 3)
+        if number >= 3:
+            panel.set_xlabel(RESCALED)
+    panels[-1].set_xlim(0, _series(runs[-1], "time")[-1])
+    for panel in (panels[0], panels[3]):
+        panel.set_ylabel(f"entries of diag({PRODUCTS[kind]})", fontsize=8)
+
+
+def _inner(panel: Any, left: bool, bottom: bool) -> None:
+    """Of panels that share their axes, only the outer ones are labelled."""
+    panel.tick_params(labelleft=left, labelbottom=bottom)
+
+
+def _staircase(axes: Any, times: Sequence[float], losses: Sequence[float], **look: Any) -> None:
+    """losses: one more than times."""
+    axes.step(np.r_[0.0, times, times[-1] + 4], np.r_[losses, losses[-1]], where="post", **look)
+
+
+# ---- the paper's
+
+
+def figure_2(axes: Mapping[str, Any], results: Results) -> None:
+    diagonal = _by_scale(results["scales"])[-1]
+    full = next(run for run in results["full"] if run.system.spec.block is None)
+    colours = _colours(diagonal)
+    for name, kind in zip("ab", ("VO", "KQ"), strict=True):
+        _entries(axes[name], diagonal, kind, colours)
+        axes[name].set_ylabel(f"entries of diag({PRODUCTS[kind]})", fontsize=8)
+    for name, kind in zip("de", ("VO", "KQ"), strict=True):
+        _spectrum(axes[name], full, kind)
+        axes[name].set_ylabel(f"singular values of {PRODUCTS[kind]}", fontsize=8)
+    for name, run in zip("cf", (diagonal, full), strict=True):
+        _loss(axes[name], run)
+        axes[name].set_ylabel("loss")
+    for name, panel in axes.items():
+        panel.set_xlim(0, _series(diagonal if name in "abc" else full, "time")[-1])
+        panel.set_xlabel(RESCALED if name in "abc" else "time")
+        panel.set_title(f"({name}) {'diagonal' if name in 'abc' else 'full'}", loc="left")
+        panel.locator_params(axis="x", nbins=4)
+
+
+def figure_6(axes: Mapping[str, Any], results: Results) -> None:
+    panel, runs = axes["a"], _by_scale(results["scales"])
+    for run, colour in zip(runs, DEPTHS[-len(runs) :], strict=True):
+        _loss(panel, run, color=colour, lw=1.4, label=_scale(run))
+    panel.set(xlabel=RESCALED, ylabel="loss", xlim=(0, _series(runs[-1], "time")[-1]))
+    panel.legend(fontsize=8, loc="lower left")
+
+
+def figure_7(axes: Mapping[str, Any], results: Results) -> None:
+    _grid(axes, _by_scale(results["scales"]), "KQ")
+
+
+def figure_8(axes: Mapping[str, Any], results: Results) -> None:
+    _grid(axes, _by_scale(results["scales"]), "VO")
+
+
+def _against_undisturbed(axes: Mapping[str, Any], runs: Sequence[Evidence]) -> None:
+    """A column per plateau: VO above, KQ below; solid as perturbed, dashed as it would have gone."""
+    rows = {"VO": [axes[name] for name in "abcde"], "KQ": [axes[name] for name in "fghij"]}
+    stages = sorted({run.system.spec.stage for run in runs})
+    for number, stage in enumerate(stages[:5]):
+        pair = sorted((run for run in runs if run.system.spec.stage == stage), key=lambda run: run.system.spec.noise)
+        alone, pushed = pair[0], pair[-1]
+        for kind, row in rows.items():
+            panel, colours = row[number], _appearing(alone, pushed, kind)
+            if number:
+                panel.sharey(row[0])
+            panel.axhline(0, color=PALE, lw=0.5, zorder=1)
+            _entries(panel, pushed, kind, colours, lw=1.1)
+            _entries(panel, alone, kind, colours, lw=1.4, ls=DASHES)
+            _inner(panel, left=number == 0, bottom=kind == "KQ")
+            panel.set_xlim(0, _series(pushed, "time")[-1])
+        rows["VO"][number].set_title(f"after stage {stage}" if stage else "at the origin")
+    for kind, row in rows.items():
+        row[0].set_ylabel(f"entries of diag({PRODUCTS[kind]})", fontsize=8)
+    rows["KQ"][2].set_xlabel(f"{RESCALED} since the kick")
+    for label, dashes in (("perturbed", "-"), ("undisturbed", DASHES)):
+        rows["KQ"][0].plot([], [], color=GREY, lw=1.3, ls=dashes, label=label)
+    rows["KQ"][0].legend(fontsize=8)
+
+
+def _appearing(alone: Evidence, pushed: Evidence, kind: str) -> dict[int, Any]:
+    """Colours of what is visible in either run, the largest darkest."""
+    size = np.maximum(*(np.abs(_series(run, "product")).max(axis=0) for run in (alone, pushed)))
+    places = [int(i) for i in _columns(alone, kind) if size[i] > VISIBLE]
+    places.sort(key=lambda i: -size[i])
+    return dict(zip(places, _shades(kind, len(places)), strict=True))
+
+
+def figure_9(axes: Mapping[str, Any], results: Results) -> None:
+    _against_undisturbed(axes, results["kicks"])
+
+
+def figure_10(axes: Mapping[str, Any], results: Results) -> None:
+    _against_undisturbed(axes, results["entries"])
+
+
+# ---- ours
+
+
+def figure_law(axes: Mapping[str, Any], results: Results) -> None:
+    runs = _by_scale(results["limit"])
+    assert runs[-1].prediction is not None
+    stages = sorted(runs[-1].prediction.stages, key=lambda stage: stage.extra["limit_time"])[:SHOWN]
+    places = [stage.extra["coordinates"][0] for stage in stages]
+    shades = {kind: iter(_shades(kind, sum(_kind(runs[0], i) == kind for i in places) + 1)) for kind in SHADES}
+    for number, place in enumerate(places):
+        points = [(run.system.spec.log_inverse_alpha, _lateness(run).get(place)) for run in runs]
+        scale, late = np.array([(scale, late) for scale, late in points if late is not None]).T
+        look = {"color": next(shades[_kind(runs[0], place)]), "marker": MARKERS[number], "ms": 5}
+        slope = late[-1] * scale[-1]
+        axes["a"].plot([0, 1 / scale[0]], [0, slope / scale[0]], color=look["color"], lw=0.8)
+        label = f"{number + 1}: {runs[0].system.coordinate_name(place)}"
+        axes["a"].plot(1 / scale, late, ls="", **look, label=label)
+        axes["b"].plot(1 / scale, late * scale, lw=0.8, **look)
+    axes["a"].set(xlabel="1 / log(1/α)", ylabel="$(t_k - T_k)\\,/\\,T_k$", xlim=(0, None), ylim=(0, None))
+    axes["b"].set(xlabel="1 / log(1/α)", ylabel="$(t_k - T_k)\\,/\\,T_k$  ×  log(1/α)")
+    axes["b"].set(xlim=(0, None), ylim=(0, None))
+    axes["a"].legend(fontsize=7, title="stage k, entry", title_fontsize=7)
+    axes["a"].set_title("(a) relative lateness", loc="left")
+    axes["b"].set_title("(b) multiplied by log(1/α)", loc="left")
+    for run in runs:
+        place = (1 / run.system.spec.log_inverse_alpha, 0.02)
+        power = f"$10^{{{run.system.spec.log10_alpha:g}}}$"
+        axes["b"].annotate(power, place, xycoords=("data", "axes fraction"), ha="center", fontsize=7, color=GREY)
+    for panel in axes.values():
+        panel.locator_params(axis="x", nbins=5)
+
+
+def figure_staircase(axes: Mapping[str, Any], results: Results) -> None:
+    run, runs = _by_scale(results["scales"])[-1], _by_scale(results["limit"])
+    assert run.prediction is not None and runs[-1].prediction is not None
+    panel, stages, limit = axes["a"], run.prediction.stages, runs[-1].prediction
+    limits = [float(stage.extra["limit_time"]) for stage in limit.stages]
+    times = [float(stage.time) for stage in stages if stage.time is not None]
+    _staircase(panel, limits, limit.levels, color=GREY, lw=1.2, ls="--", label="Algorithm 1, α → 0")
+    _staircase(panel, times, run.prediction.levels, color=ACCENT, lw=1.2, label=f"corrected, {_scale(run)}")
+    _loss(panel, run, lw=1.6, label=f"flow, {_scale(run)}", zorder=3)
+    span = times[-1] - limits[0]
+    panel.set(xlim=(limits[0] - span / 8, times[-1] + span / 12), xlabel=RESCALED, ylabel="loss")
+    panel.set_ylim(0.94 * run.prediction.levels[-1], 1.03 * run.prediction.levels[0])
+    panel.legend(fontsize=8, loc="lower left")
+    panel.set_title("(a) the staircase", loc="left")
+
+    panel, places = axes["b"], [stage.extra["coordinates"][0] for stage in stages]
+    at, late = np.arange(1, len(places) + 1), _lateness(run)
+    look: dict[str, Any] = {"color": GREY, "mfc": "none", "ms": 5, "lw": 0.8}
+    panel.plot(at, [abs(late.get(i, np.nan)) for i in places], "s--", **look, label=f"Algorithm 1, {_scale(run)}")
+    smaller = [each for each in runs if each.system.spec.log10_alpha < run.system.spec.log10_alpha]
+    for each, colour in zip([run, *smaller], _ramp(CORRECTED, 1 + len(smaller)), strict=True):
+        wrong = [max(_error(each).get(i, np.nan), FLOOR) for i in places]
+        panel.plot(at, wrong, "o-", color=colour, ms=4, lw=0.8, label=f"corrected, {_scale(each)}")
+    panel.set(yscale="log", ylabel="relative error of the time", xlabel="entry, in the order of entering")
+    panel.set_xticks(at, [run.system.coordinate_name(i) for i in places], fontsize=7, rotation=45)
+    panel.legend(fontsize=7, loc="center", bbox_to_anchor=(0.55, 0.58))
+    panel.set_title("(b) predicted against measured", loc="left")
+
+
+def figure_rank(axes: Mapping[str, Any], results: Results) -> None:
+    runs = sorted(results["full"], key=lambda run: run.system.spec.block or run.system.spec.dim)
+    for name, kind in (("a", "VO"), ("b", "KQ")):
+        panel, spectra = axes[name], [_series(run, f"{kind.lower()}_values") for run in runs]
+        least = SHARE * max(values[-1].max() for values in spectra)
+        for run, values, colour in zip(runs, spectra, reversed(_shades(kind, len(runs))), strict=True):
+            label = BLOCKS.get(run.system.spec.block, f"blocks of {run.system.spec.block}")
+            rank = (values > least).sum(axis=1)
+            panel.step(_series(run, "time"), rank, where="post", color=colour, lw=1.6, label=label)
+        panel.set(xlabel="time", xlim=(0, _series(runs[-1], "time")[-1]), ylim=(0, None))
+        panel.set_ylabel(f"singular values of {PRODUCTS[kind]}\nabove {least:.2g}")
+        panel.locator_params(axis="y", integer=True)
+        panel.legend(fontsize=8, loc="upper left")
+        panel.set_title(f"({name}) rank of {PRODUCTS[kind]}", loc="left")
+
+
+def figure_leaver(axes: Mapping[str, Any], results: Results) -> None:
+    run = _by_scale(results["leavers"])[-1]
+    assert run.prediction is not None
+    time, stages = _series(run, "time"), run.prediction.stages
+    product, exponent = _series(run, "product"), _series(run, "log_size") / run.system.spec.log_inverse_alpha
+    gone = next(stage for stage in stages if stage.extra["left"])
+    leaver = gone.extra["left"][0]
+    joins = next(stage for stage in stages if leaver in stage.extra["coordinates"])
+    for panel in axes.values():
+        for stage in stages:
+            mark = {"color": ACCENT, "lw": 1.2, "ls": "--"} if stage is gone else {"color": PALE, "lw": 0.8}
+            if stage.time is not None:
+                panel.axvline(stage.time, zorder=1, **mark)
+        for place, colour in {**_colours(run), leaver: ACCENT}.items():
+            look = {"lw": 2.2, "zorder": 4} if place == leaver else {"lw": 1.1, "zorder": 3}
+            values = exponent if panel is axes["c"] else product
+            panel.plot(time, values[:, place], color=colour, **look)
+        panel.set(xlabel=RESCALED, xlim=(0.9 * joins.time / 1.5, time[-1]))
+    name = run.system.coordinate_name(leaver)
+    axes["a"].set(ylabel="entries p = uv", title="(a) all entries")
+    around, peak = gone.time - joins.time, np.abs(product[:, leaver]).max()
+    axes["b"].set(xlim=(joins.time - 0.15 * around, gone.time + 0.15 * around), ylim=(-0.2 * peak, 1.2 * peak))
+    axes["b"].set(ylabel="entries p = uv", title=f"(b) {name} alone: it joins, and leaves")
+    axes["c"].set(ylabel="log(|u| + |v|) / log(1/α)", title="(c) their logarithms")

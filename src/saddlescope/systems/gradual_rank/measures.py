@@ -1,0 +1,333 @@
+"""What claims measure on runs: times of stages, plateaus, logarithms of weights, motion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from saddlescope.core.claim import Evidence
+from saddlescope.core.stage import Stage
+
+from . import data
+
+ACTIVE = 1e-3
+"""Share of the largest |p| above which an entry counts as nonnegligible."""
+
+
+def scale(run: Evidence) -> float:
+    """B = log(1/alpha)."""
+    return run.system.spec.log_inverse_alpha
+
+
+def with_scale(runs: Sequence[Evidence], *log10_alphas: float) -> list[Evidence]:
+    return [next(run for run in runs if run.system.spec.log10_alpha == wanted) for wanted in log10_alphas]
+
+
+# ---- stages, matched by their coordinates --------------------------------------------------------------------
+
+
+def coordinates(stage: Stage) -> tuple[int, ...]:
+    return tuple(stage.extra["coordinates"])
+
+
+def in_the_limit(run: Evidence, count: int | None = None) -> list[Stage]:
+    """Predicted stages in the order of Algorithm 1."""
+    assert run.prediction is not None
+    return sorted(run.prediction.stages, key=lambda stage: stage.extra["limit_time"])[:count]
+
+
+def measured_time(run: Evidence, stage: Stage) -> float:
+    """When the run went through a predicted stage; NaN where it did not."""
+    found = [other.time for other in run.stages if coordinates(other) == coordinates(stage)]
+    return float(found[0]) if found and found[0] is not None else float("nan")
+
+
+def limit_times(run: Evidence, count: int | None = None) -> np.ndarray:
+    return np.array([stage.extra["limit_time"] for stage in in_the_limit(run, count)])
+
+
+def times(run: Evidence, count: int | None = None) -> np.ndarray:
+    """Measured, in Algorithm 1's order."""
+    return np.array([measured_time(run, stage) for stage in in_the_limit(run, count)])
+
+
+def predicted_times(run: Evidence, count: int | None = None) -> np.ndarray:
+    return np.array([stage.time for stage in in_the_limit(run, count)], float)
+
+
+def lateness(run: Evidence, count: int) -> np.ndarray:
+    """C_k = (t_k − T_k)/T_k log(1/alpha)."""
+    limit = limit_times(run, count)
+    return (times(run, count) - limit) / limit * scale(run)
+
+
+def extrapolated_times(far: Evidence, near: Evidence, count: int) -> np.ndarray:
+    """T_k from two runs, by the law t_k = T_k (1 + C_k / B)."""
+    b, c = scale(far), scale(near)
+    return (c * times(near, count) - b * times(far, count)) / (c - b)
+
+
+# ---- plateaus ------------------------------------------------------------------------------------------------
+
+
+def theta(run: Evidence, stage: Stage | None) -> np.ndarray:
+    """p on the plateau after a predicted stage; zero before the first."""
+    product = np.zeros(run.trajectory.sizes["coordinate"])
+    if stage is not None:
+        product[stage.extra["support"]] = stage.extra["values"]
+    return product
+
+
+def values_at(run: Evidence, name: str, moments: Sequence[float] | np.ndarray) -> np.ndarray:
+    """An observable at some times (moments, ...), linear between the run's points."""
+    time, values = run.trajectory["time"].values, run.trajectory[name].values
+    flat = values.reshape(len(time), -1)
+    found = np.stack([np.interp(moments, time, column) for column in flat.T], axis=-1)
+    return found.reshape(len(moments), *values.shape[1:])
+
+
+def middles(run: Evidence, count: int) -> np.ndarray:
+    """Moments midway between a stage and the next, for the first `count` stages as the run had them."""
+    moments = [stage.time for stage in run.stages][: count + 1]
+    return (np.array(moments[1:], float) + np.array(moments[:-1], float)) / 2
+
+
+def plateau_errors(run: Evidence, count: int) -> np.ndarray:
+    """max |p − theta^k| midway between stages."""
+    assert run.prediction is not None
+    found = values_at(run, "product", middles(run, count))
+    expected = np.stack([theta(run, stage) for stage in run.prediction.stages[: len(found)]])
+    return np.abs(found - expected).max(axis=1)
+
+
+def active(product: np.ndarray) -> np.ndarray:
+    """Which entries are nonnegligible, along the last axis."""
+    size = np.abs(product)
+    return size > ACTIVE * size.max(axis=-1, keepdims=True)
+
+
+def newly_active(run: Evidence, count: int) -> np.ndarray:
+    """How many entries become nonnegligible from each plateau to the next, from the origin on."""
+    on = active(values_at(run, "product", middles(run, count)))
+    before = np.vstack([np.zeros_like(on[:1]), on[:-1]])
+    return (on & ~before).sum(axis=1)
+
+
+def frame_of(run: Evidence) -> Any:
+    """The run's own data."""
+    return run.system.start(run.seed).frame
+
+
+def force(run: Evidence, product: np.ndarray) -> np.ndarray:
+    """g(theta) on the run's data."""
+    from .network import compiled_force
+
+    return np.asarray(compiled_force(run.system.objective)(product, frame_of(run)))
+
+
+def curvature(run: Evidence, stage: Stage) -> np.ndarray:
+    """Eigenvalues of the relaxation 2 sqrt|theta| H sqrt|theta| on the support, ascending, by the run's Jacobian.
+
+    d log|p|/dt = 2 sgn(p) g, so that the linear motion of log|p| on the support is −2 H |theta|, similar to it.
+    """
+    from .reduction import LogState
+
+    product = theta(run, stage)
+    on = np.flatnonzero(product)
+    frame = frame_of(run)
+    high = np.log(2 * np.sqrt(np.abs(product[on])))
+    far = np.full(len(product), -1e4)
+    rise, fall = far.copy(), far.copy()
+    rise[on], fall[on] = np.where(product[on] > 0, high, -1e4), np.where(product[on] > 0, -1e4, high)
+    matrix = np.asarray(run.system.jacobian(LogState(rise, fall), frame)) / frame.log_inverse_alpha
+    place = np.where(product[on] > 0, on, len(product) + on)
+    return np.sort(-np.linalg.eigvals(matrix[np.ix_(place, place)]).real)
+
+
+# ---- logarithms of the weights -------------------------------------------------------------------------------
+
+
+def exponents(run: Evidence, moments: Sequence[float] | np.ndarray) -> np.ndarray:
+    """log_alpha of w = u + v, from log(|u|+|v|), the sign of p and the conserved u² − v² (moments, coordinate)."""
+    from .forecast import logs_of
+
+    size = values_at(run, "log_size", moments)
+    positive = values_at(run, "product", moments) > 0
+    start = logs_of(run.system.start(run.seed).point)
+    return -np.where(positive, size, start.rise + start.fall - size) / scale(run)
+
+
+def algorithm_exponents(run: Evidence, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """b^k by Eq. (10) when stage k+1 begins, and which entries are then off the support (stages, coordinate)."""
+    stages = in_the_limit(run, count)
+    b = np.ones(run.trajectory.sizes["coordinate"])
+    rows, off, last, here = [], [], 0.0, None
+    for stage in stages:
+        product = theta(run, here)
+        b = b - force(run, product) * (product == 0) * (stage.extra["limit_time"] - last)
+        rows.append(b.copy())
+        off.append((product == 0) & ~np.isin(np.arange(len(b)), coordinates(stage)))
+        after = theta(run, stage)
+        b = np.where(after > 0, 0.0, np.where(after < 0, 2.0, b))
+        last, here = stage.extra["limit_time"], stage
+    return np.array(rows), np.array(off)
+
+
+def exponent_errors(run: Evidence, count: int) -> np.ndarray:
+    """|log_alpha w − b^k| off the support at the moments when stages begin, the largest of each stage."""
+    expected, off = algorithm_exponents(run, count)
+    # Each stage is measured at its own T_k: what moves the stage itself is not counted twice.
+    found = exponents(run, limit_times(run, count))
+    return np.where(off, np.abs(found - expected), 0.0).max(axis=1)
+
+
+def growth_errors(run: Evidence, count: int) -> np.ndarray:
+    """Eq. (7): growth of log(|u|+|v|) per time over a plateau against |g_i(theta^k)|, off by this share of the largest.
+
+    Only entries that have left their turning point behind grow with w; those still shrinking towards it are left out.
+    """
+    assert run.prediction is not None
+    errors = []
+    moments = [stage.time for stage in run.stages][: count + 1]
+    for stage, begin, end in zip(run.prediction.stages, moments[:-1], moments[1:], strict=False):
+        early, late = begin + 0.35 * (end - begin), begin + 0.65 * (end - begin)
+        size = values_at(run, "log_size", [early, late])
+        product = values_at(run, "product", [early, late])
+        pull = force(run, theta(run, stage))
+        grows = (product[0] * pull > 0) & (product[1] * pull > 0) & (theta(run, stage) == 0)
+        rate = (size[1] - size[0]) / (late - early) / scale(run)
+        if grows.any():
+            errors.append(np.abs(rate - np.abs(pull))[grows].max() / np.abs(pull).max())
+    return np.array(errors)
+
+
+def force_errors(run: Evidence, count: int) -> np.ndarray:
+    """|g(theta(t)) − g(theta^k)| off the support, relative to the largest, at both ends of the middle of each plateau."""
+    assert run.prediction is not None
+    errors = []
+    moments = [stage.time for stage in run.stages][: count + 1]
+    for stage, begin, end in zip(run.prediction.stages, moments[:-1], moments[1:], strict=False):
+        off, pull = theta(run, stage) == 0, force(run, theta(run, stage))
+        for share in (0.35, 0.65):
+            product = values_at(run, "product", [begin + share * (end - begin)])[0]
+            errors.append(np.abs(force(run, product) - pull)[off].max() / np.abs(pull[off]).max())
+    return np.array(errors)
+
+
+def inactive_exponents(run: Evidence, count: int) -> np.ndarray:
+    """c with |u|+|v| = alpha^c, the least over entries off the support, midway between stages."""
+    assert run.prediction is not None
+    size = values_at(run, "log_size", middles(run, count))
+    off = np.stack([theta(run, stage) == 0 for stage in run.prediction.stages[: len(size)]])
+    return np.where(off, -size / scale(run), np.inf).min(axis=1)
+
+
+def newcomer_signs(run: Evidence, count: int) -> np.ndarray:
+    """Sign of v at the newcomer (u > 0) times the sign of the force that brought it: Eq. (23)."""
+    found = []
+    before = None
+    for stage in in_the_limit(run, count):
+        index = coordinates(stage)[0]
+        product = values_at(run, "product", [measured_time(run, stage)])[0, index]
+        found.append(np.sign(product) * np.sign(force(run, theta(run, before))[index]))
+        before = stage
+    return np.array(found)
+
+
+def company(run: Evidence, count: int, size: float) -> np.ndarray:
+    """When the newcomer has |u|+|v| = 4 rho: what all others off the support have together, in units of rho."""
+    found = []
+    time, logs = run.trajectory["time"].values, run.trajectory["log_size"].values
+    before = None
+    for stage in in_the_limit(run, count):
+        index = coordinates(stage)[0]
+        moment = np.interp(np.log(4 * size), *_rising(logs[:, index], time, measured_time(run, stage)))
+        weights = np.exp(values_at(run, "log_size", [moment])[0])
+        others = (theta(run, before) == 0) & (np.arange(len(weights)) != index)
+        found.append(weights[others].sum() / size)
+        before = stage
+    return np.array(found)
+
+
+def _rising(series: np.ndarray, time: np.ndarray, end: float) -> tuple[np.ndarray, np.ndarray]:
+    """The last rise of a series before `end`, as an increasing table to interpolate in."""
+    upto = int(np.searchsorted(time, end)) + 1
+    part = series[:upto]
+    begin = int(np.argmin(part))
+    high = np.maximum.accumulate(part[begin:])
+    keep = np.r_[True, np.diff(high) > 0]
+    return high[keep], time[begin:upto][keep]
+
+
+def active_wander(run: Evidence, count: int, size: float) -> np.ndarray:
+    """Until the newcomer has |u|+|v| = 4 rho: how far active weights stray from theta^k, in units of rho (Eq. (25))."""
+    found = []
+    time, logs = run.trajectory["time"].values, run.trajectory["log_size"].values
+    stages = in_the_limit(run, count)
+    for before, stage in zip(stages[:-1], stages[1:], strict=True):
+        index = coordinates(stage)[0]
+        end = np.interp(np.log(4 * size), *_rising(logs[:, index], time, measured_time(run, stage)))
+        middle = (measured_time(run, before) + measured_time(run, stage)) / 2
+        expected = theta(run, before)
+        on = expected != 0
+        root = np.sqrt(np.abs(values_at(run, "product", np.linspace(middle, end, 20))[:, on]))
+        found.append(np.abs(root - np.sqrt(np.abs(expected[on]))).max() / size)
+    return np.array(found)
+
+
+# ---- motion --------------------------------------------------------------------------------------------------
+
+
+def move_times(run: Evidence, count: int) -> np.ndarray:
+    """Plain time from a tenth to nine tenths of each newcomer's theta^k."""
+    time, product = run.trajectory["time"].values, np.abs(run.trajectory["product"].values)
+    found = []
+    for stage in in_the_limit(run, count):
+        index = coordinates(stage)[0]
+        level = abs(theta(run, stage)[index])
+        moments = []
+        for share in (0.1, 0.9):
+            after = int(np.argmax(product[:, index] >= share * level))
+            low, high = np.log(product[after - 1, index] + 1e-300), np.log(product[after, index])
+            part = (np.log(share * level) - low) / (high - low)
+            moments.append(time[after - 1] + part * (time[after] - time[after - 1]))
+        found.append((moments[1] - moments[0]) * scale(run))
+    return np.array(found)
+
+
+def on_the_move(run: Evidence, count: int) -> float:
+    """Mean number of entries between a tenth and nine tenths of their largest size, when one passes half of it."""
+    size = np.abs(run.trajectory["product"].values)
+    largest = size.max(axis=0)
+    noticeable = largest > 0.02 * largest.max()
+    shares = size[:, noticeable] / largest[noticeable]
+    halves = np.sort(np.argmax(shares >= 0.5, axis=0))[:count]
+    return float(np.mean([((shares[row] > 0.1) & (shares[row] < 0.9)).sum() for row in halves]))
+
+
+def curve_distances(runs: Sequence[Evidence], name: str = "loss") -> np.ndarray:
+    """Mean |difference| over time between an observable's history at one alpha and at the next smaller one."""
+    order = sorted(runs, key=lambda run: -run.system.spec.log10_alpha)
+    last = min(run.trajectory["time"].values[-1] for run in order)
+    grid = np.linspace(0, last, 4000)
+    curves = [values_at(run, name, grid) for run in order]
+    return np.array([np.abs(a - b).mean() for a, b in zip(curves[:-1], curves[1:], strict=True)])
+
+
+def stable_rank(values: np.ndarray) -> float:
+    return float((values**2).sum() / (values**2).max())
+
+
+def random_stable_rank(size: int) -> float:
+    """Mean stable rank of a diagonal of independent normal entries, whatever their scale."""
+    draws = np.random.default_rng(0).normal(size=(2000, size))
+    return float(np.mean([stable_rank(draw) for draw in draws]))
+
+
+def unit_logs(run: Evidence) -> tuple[np.ndarray, np.ndarray]:
+    """log|u+v| and log|u−v| of theta_0."""
+    unit = data.unit_weights(run.system.size, run.seed, run.system.spec.equal_start)
+    with np.errstate(divide="ignore"):
+        return np.log(np.abs(unit.u + unit.v)), np.log(np.abs(unit.u - unit.v))

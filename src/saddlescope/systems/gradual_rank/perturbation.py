@@ -1,0 +1,61 @@
+"""Starts on a plateau, pushed off it, for Assumptions 4.3 and 4.4."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from .landscape import Logs, Plateau
+from .prediction import Step
+from .reduction import NOTHING, LogState
+
+NOTICEABLE = 1e-5
+"""|u| or |v| above which the paper perturbs a weight."""
+
+
+class Place(NamedTuple):
+    """A moment of an undisturbed run on a plateau."""
+
+    plateau: Plateau
+    logs: Logs
+
+
+def on_plateau(origin: Plateau, unit: Logs, steps: Sequence[Step], stage: int, moment: float, scale: float) -> Place:
+    """Where a run is after `stage` stages, at this share of the way to the next, by Algorithm 1 to leading order.
+
+    Exact for the active coordinates; logarithms of the others are right to O(1), against B: this decides only how far
+    away the next stage is.
+    """
+    here = steps[stage].before
+    begin = steps[stage - 1].time if stage else 0.0
+    exponents = steps[stage].exponents + here.force * (1 - moment) * (steps[stage].time - begin)
+    whole = unit.rise + unit.fall
+    rise = -scale * exponents
+    logs = Logs(rise, whole - 2 * scale - rise)
+    return Place(here, logs.anchored(here.support, here.product[here.support]))
+
+
+def kicked(place: Place, entering: Sequence[int], how: str, noise: float, seed: int) -> LogState:
+    """The place with noise added to u and v: to both alike (signs kept) or, for "noticeable", to each apart."""
+    rng = np.random.default_rng((seed, 9))
+    logs, size = place.logs, len(place.logs.rise)
+    plus, minus = (np.exp(np.maximum(part, NOTHING)) for part in logs)
+    u, v = (plus + minus) / 2, (plus - minus) / 2
+    first, second = noise * rng.normal(size=size), noise * rng.normal(size=size)
+    if how == "noticeable":
+        where = np.flatnonzero(u > NOTICEABLE)
+        change = np.stack([first, second])[:, where]
+        plus[where], minus[where] = abs(u[where] + v[where] + change.sum(0)), abs(u[where] - v[where] + change[0] - change[1])
+        rise, fall = logs.rise.copy(), logs.fall.copy()
+        with np.errstate(divide="ignore"):
+            rise[where], fall[where] = np.log(plus[where]), np.log(minus[where])
+        return LogState(np.maximum(rise, NOTHING), np.maximum(fall, NOTHING))
+    product = place.plateau.product
+    on = place.plateau.support
+    moved = logs.anchored(on, np.sign(product[on]) * (np.sqrt(np.abs(product[on])) + first[on]) ** 2)
+    if how == "newcomer":
+        new = np.array(entering)
+        moved = moved.anchored(new, np.sign(place.plateau.force[new]) * first[new] ** 2)
+    return LogState(*(np.maximum(part, NOTHING) for part in moved))
