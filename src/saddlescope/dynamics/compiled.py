@@ -10,10 +10,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from saddlescope.core import precision  # noqa: F401  (64 bits before the first trace)
 from saddlescope.core.system import System
 from saddlescope.core.tree import Layout
-
-from saddlescope.core import precision  # noqa: F401  (64 bits before the first trace)
 
 
 def flatten(tree: Any) -> jax.Array:

@@ -178,6 +178,5 @@ def _described(system: System, stages: list[Stage], time: np.ndarray, observable
     between = [time[0], *((a + b) / 2 for a, b in itertools.pairwise(moments)), time[-1]]
     places = [{name: values[np.searchsorted(time, t)] for name, values in observables.items()} for t in between]
     return [
-        system.describe(stage, before, after)
-        for stage, before, after in zip(stages, places, places[1:], strict=False)
+        system.describe(stage, before, after) for stage, before, after in zip(stages, places, places[1:], strict=False)
     ]

@@ -10,13 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from saddlescope.core import precision  # noqa: F401  (64 bits before the first trace)
 from saddlescope.core.claim import Quantifier, judge_run
 from saddlescope.core.room import room_of
 from saddlescope.core.spec import Spec
 from saddlescope.core.system import System
 from saddlescope.core.trajectory import check_schema
 from saddlescope.core.tree import layout_of, ravel
-from saddlescope.core import precision  # noqa: F401  (64 bits before the first trace)
 from saddlescope.dynamics.field import Field
 from saddlescope.dynamics.flow import flow
 from saddlescope.dynamics.train import train

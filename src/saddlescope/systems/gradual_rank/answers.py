@@ -22,14 +22,28 @@ def slopes(runs: Sequence[Evidence], quantity: Callable[[Evidence], np.ndarray])
 # ---- the limit
 
 
-def lemma_d1(run: Evidence) -> list[float]:
-    """Least of c' − c/2 over the run, where |u|+|v| = alpha^c' and log_alpha w is in (c, 2−c)."""
-    moments = run.trajectory["time"].values
-    exponent = measures.exponents(run, moments)
-    size = -run.trajectory["log_size"].values / scale(run)
-    inside = np.minimum(exponent, 2 - exponent)
-    where = inside > 0.02
-    return [float((size - inside / 2)[where].min())]
+def growth_of_waiting(far: Evidence, near: Evidence, count: int) -> np.ndarray:
+    """By how much the plain time between stages grows, per unit of log(1/alpha)."""
+    waits = [np.diff(np.r_[0.0, measures.times(run, count)]) * scale(run) for run in (far, near)]
+    return (waits[1] - waits[0]) / (scale(near) - scale(far))
+
+
+def first_waits(runs: Sequence[Evidence]) -> np.ndarray:
+    """By how much the plain time of the first stage grows from one scale to the next, per unit of log(1/alpha)."""
+    order = sorted(runs, key=lambda run: -run.system.spec.log10_alpha)
+    scales = np.array([scale(run) for run in order])
+    return np.diff([measures.times(run, 1)[0] * scale(run) for run in order]) / np.diff(scales)
+
+
+def energy_rank(values: np.ndarray) -> int:
+    """How many entries hold 99.9% of the squared norm."""
+    energy = np.cumsum(np.sort(values**2)[::-1])
+    return int(np.searchsorted(energy, 0.999 * energy[-1])) + 1
+
+
+def random_energy_rank(run: Evidence) -> float:
+    draws = np.random.default_rng(0).normal(size=(200, run.system.size))
+    return float(np.mean([energy_rank(draw) for draw in draws]))
 
 
 def lemma_d3(run: Evidence, margin: float) -> list[float]:
@@ -87,25 +101,30 @@ def lasting_differences(runs: Sequence[Evidence]) -> list[float]:
 
 
 def nearest_to_goal(runs: Sequence[Evidence]) -> list[float]:
-    """How near each disturbed run comes to theta^{k+1}."""
-    return [
-        float(np.abs(run.trajectory["product"].values - run.system.goal()).max(axis=1).min()) for _, run in _pairs(runs)
-    ]
+    """How much farther than the undisturbed run each disturbed one stays from theta^{k+1}."""
+
+    def nearest(run: Evidence) -> float:
+        return float(np.abs(run.trajectory["product"].values - run.system.goal()).max(axis=1).min())
+
+    return [nearest(disturbed) - nearest(calm) for calm, disturbed in _pairs(runs)]
 
 
 # ---- entries that leave
 
 
-def lost_entries(run: Evidence) -> int:
-    """Entries that had more than a tenth of the largest, and end below a thousandth of it."""
+def what_remains(run: Evidence) -> np.ndarray:
+    """Of entries that had more than a fiftieth of the largest: what they end with, as a share of their own largest."""
     size = np.abs(run.trajectory["product"].values)
-    largest = size[-1].max()
-    return int(((size.max(axis=0) > 0.1 * largest) & (size[-1] < 1e-3 * largest)).sum())
+    largest = size.max(axis=0)
+    learned = largest > 0.02 * largest.max()
+    return size[-1, learned] / largest[learned]
 
 
 def departures(run: Evidence) -> list[int]:
-    """Per stage the number of entries that left, and the sum of their places."""
-    return [number for stage in run.stages for number in (len(stage.extra["left"]), sum(stage.extra["left"]))]
+    """Per stage the number of entries that left, and the sum of their places, from plateau to plateau."""
+    on = measures.active(_plateau_after(run, len(run.stages)))
+    gone = [np.flatnonzero(a & ~b) for a, b in zip(on[:-1], on[1:], strict=True)]
+    return [0, 0, *(int(number) for left in gone for number in (len(left), left.sum()))]
 
 
 def predicted_departures(run: Evidence) -> list[int]:
@@ -178,6 +197,19 @@ def shares_of_the_start(run: Evidence) -> list[float]:
     return [float(np.exp(2 * (side[first] - side[second])))]
 
 
+def tied_moments(run: Evidence) -> np.ndarray:
+    """When each of the two entries of the first stage passes half of its size on the plateau after it."""
+    after, time = _plateau_after(run, 1)[0], run.trajectory["time"].values
+    found = []
+    for index in coordinates(measures.in_the_limit(run, 1)[0])[:2]:
+        logs = np.log(np.maximum(np.abs(run.trajectory["product"].values[:, index]), 1e-300))
+        level = np.log(abs(after[index]) / 2)
+        row = int(np.argmax(logs >= level))
+        share = (level - logs[row - 1]) / (logs[row] - logs[row - 1])
+        found.append(time[row - 1] + share * (time[row] - time[row - 1]))
+    return np.array(found)
+
+
 # ---- training
 
 
@@ -188,20 +220,49 @@ def final_products(run: Evidence) -> np.ndarray:
 def halving_ratios(runs: Sequence[Evidence]) -> float:
     """(p at a rate − p at half of it) over (p at half − p at a quarter), by norm: 2 for a method of first order."""
     order = sorted(runs, key=lambda run: -run.system.spec.learning_rate)
-    moment = min(run.trajectory["time"].values[-1] for run in order)
-    ends = [values_at(run, "product", [0.9 * moment])[0] for run in order]
+    ends = [final_products(run) for run in order]
     first, second = (float(np.linalg.norm(a - b)) for a, b in zip(ends[:2], ends[1:3], strict=True))
     return first / second
 
 
-def drift_exponents(runs: Sequence[Evidence], decayed: bool = False) -> list[float]:
-    """With which power of the rate the drift of u² − v² falls, for each problem."""
-    groups: dict[str, list[tuple[float, float]]] = {}
+def _drifts(runs: Sequence[Evidence]) -> dict[tuple[str, bool], list[tuple[float, float]]]:
+    """(learning rate, drift of u² − v²) for each problem, by its loss and whether weights decay."""
+    groups: dict[tuple[str, bool], list[tuple[float, float]]] = {}
     for run in runs:
         spec = run.system.spec
-        if bool(spec.weight_penalty) == decayed:
-            groups.setdefault(spec.error, []).append((spec.learning_rate, run.trajectory.attrs["conserved_drift"]))
-    return [float(np.polyfit(*np.log(np.array(rows).T), 1)[0]) for rows in groups.values()]
+        key = spec.error, bool(spec.weight_penalty)
+        groups.setdefault(key, []).append((spec.learning_rate, run.trajectory.attrs["conserved_drift"]))
+    return groups
+
+
+def drift_exponents(runs: Sequence[Evidence]) -> list[float]:
+    """With which power of the rate the drift falls, for each loss."""
+    groups = _drifts(runs)
+    return [float(np.polyfit(*np.log(np.array(rows).T), 1)[0]) for (_, decays), rows in groups.items() if not decays]
+
+
+def drift_by_decay(runs: Sequence[Evidence]) -> list[float]:
+    """Drift with weight decay over drift without, at each rate."""
+    groups = _drifts(runs)
+    return [
+        decayed / plain
+        for (_, decayed), (_, plain) in zip(groups["squared", True], groups["squared", False], strict=True)
+    ]
+
+
+def step_errors(run: Evidence) -> list[float]:
+    """log(|u|+|v|) after a step against its value before + log(1 + lr sgn(p) g), over all recorded pairs of steps."""
+    step = run.system.spec.learning_rate / scale(run)
+    time = run.trajectory["time"].values
+    product, logs = run.trajectory["product"].values, run.trajectory["log_size"].values
+    rate = run.system.spec.learning_rate
+    errors = []
+    for row in np.flatnonzero(np.abs(np.diff(time) / step - 1) < 1e-6)[::7]:
+        # An entry whose u or v changes its sign in this step is at its turning point, where the formula changes too.
+        steady = np.sign(product[row]) == np.sign(product[row + 1])
+        expected = logs[row] + np.log1p(rate * np.sign(product[row]) * measures.force(run, product[row]))
+        errors.append(float(np.abs(logs[row + 1] - expected)[steady].max()))
+    return errors
 
 
 def next_singular_values(run: Evidence, name: str, count: int) -> list[float]:
@@ -215,6 +276,13 @@ def next_singular_values(run: Evidence, name: str, count: int) -> list[float]:
     own = [values[rows[k + 1], k] for k in range(count + 1)]
     halves = [int(np.argmax(values[:, k] >= own[k] / 2)) for k in range(count + 1)]
     return [values[halves[k], k + 1] / own[k + 1] for k in range(count)]
+
+
+def pace_of_adam(run: Evidence, steps: int) -> np.ndarray:
+    """|log of (|u|+|v|) / (2 lr steps)| of every entry."""
+    rate = run.system.spec.learning_rate
+    size = values_at(run, "log_size", [steps * rate / scale(run)])[0]
+    return np.abs(size - np.log(2 * rate * steps))
 
 
 # ---- linear networks

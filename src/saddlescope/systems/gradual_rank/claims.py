@@ -31,6 +31,7 @@ NEXT_ORDER = "what is left is of second order in 1/log(1/alpha), and what overla
 SOLVER = "the flow's tolerance is 1e-8 per step, the orbits' the same"
 SETTLED = "on a plateau the rest of the last move and the newcomer are powers of alpha = 1e-1000"
 LEADING = "times and logarithms are right to leading order: errors are O(1) against log(1/alpha)"
+STAYS = "an entry that stays keeps its size up to a factor; one that leaves becomes a power of alpha"
 HALVES = "the step's error is first order: what is left is the second order at these rates"
 
 
@@ -56,8 +57,8 @@ def _pair(runs: Sequence[Evidence]) -> list[Evidence]:
 
 
 def _far_pair(runs: Sequence[Evidence]) -> list[Evidence]:
-    """For instances on which two stages are less than a percent of T apart."""
-    return measures.with_scale(runs, -128.0, -1000.0)
+    """The two smallest scales, for instances on which two stages are less than a percent of T apart."""
+    return sorted(runs, key=lambda run: (-run.seed, -run.system.spec.log10_alpha))[-2:]
 
 
 LIMIT = {"experiment": "limit"}
@@ -104,13 +105,11 @@ CLAIMS = (
     ),
     Claim(
         name="stages_last_log_alpha",
-        says="From one stage to the next a time proportional to log(1/alpha) passes.",
+        says="The plain time from one stage to the next grows in proportion to log(1/alpha), by T_{k+1} − T_k each.",
         source=(PAPER, "Theorem 1.1, section 4.1"),
-        measured=lambda runs: answers.slopes(
-            runs, lambda run: np.diff(np.r_[0.0, measures.times(run, 3)]) * measures.scale(run)
-        ),
-        expected=lambda runs: np.ones(3),
-        relation=close(0.03, because=LEADING),
+        measured=lambda runs: answers.growth_of_waiting(*_far_pair(runs), 6),
+        expected=lambda runs: np.diff(np.r_[0.0, measures.limit_times(runs[0], 6)]),
+        relation=close(1e-3, because=NEXT_ORDER),
         **LADDER,
     ),
     Claim(
@@ -228,15 +227,6 @@ CLAIMS = (
         **LIMIT,
     ),
     Claim(
-        name="weights_from_their_sum",
-        says="Where log_alpha w is in (c, 2−c), |u| and |v| are below alpha^(c/2).",
-        source=(PAPER, "Lemma D.1"),
-        measured=lambda run: answers.lemma_d1(run),
-        relation=bounded(lower=0.0, because="an inequality has no tolerance"),
-        applies=_only(log10_alpha=-128.0),
-        **LIMIT,
-    ),
-    Claim(
         name="sign_from_the_sum",
         says="v is negative where log_alpha w exceeds 1 by more than 0.02, and positive where it falls short by as much.",
         source=(PAPER, "Lemma D.3"),
@@ -263,6 +253,7 @@ CLAIMS = (
         relation=bounded(1e-4, because="e^-12 is 6e-6, and noise along slow directions is not all that was added"),
         experiment="returns",
         seeds=all_of(10),
+        repairs="paper_test_of_returns",
     ),
     Claim(
         name="moves_are_robust",
@@ -284,7 +275,7 @@ CLAIMS = (
     ),
     Claim(
         name="paper_test_of_moves",
-        says="Noise of 0.01 when an entry becomes noticeable does not change where the move ends.",
+        says="Noise of 0.01 when an entry becomes noticeable keeps no run farther from theta^{k+1} than it comes anyway.",
         source=(PAPER, "Appendix A, Fig. 10"),
         measured=lambda runs: answers.nearest_to_goal(runs),
         relation=bounded(0.02, because="of entries of order one; the next entries are on their way"),
@@ -294,7 +285,7 @@ CLAIMS = (
     # ---- the toy experiments
     Claim(
         name="curves_converge",
-        says="As alpha falls the loss curves, in units of log(1/alpha), approach a limit.",
+        says="As alpha falls, from 0.01 on, the loss curves in units of log(1/alpha) approach a limit.",
         source=(PAPER, "Appendix A, Fig. 6"),
         measured=lambda runs: measures.curve_distances(runs)[1:],
         relation=monotone("falls", because=ORDER),
@@ -325,8 +316,8 @@ CLAIMS = (
         name="none_leaves_here",
         says="On this instance no entry that has been learned leaves the support again.",
         source=(PAPER, "Appendix A"),
-        measured=lambda run: [answers.lost_entries(run)],
-        relation=bounded(0, because=COUNT),
+        measured=lambda run: answers.what_remains(run),
+        relation=bounded(lower=0.01, because=STAYS),
         applies=_only(log10_alpha=-32.0),
         experiment="scales",
     ),
@@ -334,8 +325,8 @@ CLAIMS = (
         name="none_leaves_anywhere",
         says="On ordinary instances no entry that has been learned leaves the support again.",
         source=(PAPER, "Appendix A"),
-        measured=lambda run: [answers.lost_entries(run)],
-        relation=bounded(0, because=COUNT),
+        measured=lambda run: answers.what_remains(run),
+        relation=bounded(lower=0.01, because=STAYS),
         experiment="leavers",
         seeds=all_of(3),
     ),
@@ -441,10 +432,10 @@ CLAIMS = (
     ),
     Claim(
         name="weight_decay_breaks_conservation",
-        says="An L2 term on u and v makes u² − v² decay, however small the learning rate.",
+        says="An L2 term on u and v makes u² − v² decay: its drift is at least three times that of the steps alone.",
         source=(PAPER, "section 6, Lemma 4.1"),
-        measured=lambda runs: answers.drift_exponents(runs, decayed=True),
-        relation=bounded(0.1, because="a drift that falls with the rate would have the exponent 1"),
+        measured=lambda runs: answers.drift_by_decay(runs),
+        relation=bounded(lower=3.0, because="a term that conserved it would add nothing"),
         experiment="conservation",
         seeds=together(15),
     ),
@@ -452,11 +443,10 @@ CLAIMS = (
         name="logarithmic_steps",
         says="Gradient descent on u and v is log w -> log w + log(1 + lr g), log(u−v) -> log(u−v) + log(1 − lr g).",
         source=(OURS, "README, Steps in logarithms"),
-        measured=lambda runs: answers.final_products(runs[1]),
-        expected=lambda runs: answers.final_products(runs[0]),
-        relation=close(1e-10, because="the same numbers in another order of rounding"),
+        measured=lambda run: answers.step_errors(run),
+        relation=bounded(1e-12, because="rounding of logarithms of order ten"),
         experiment="arithmetic",
-        seeds=together(2),
+        seeds=all_of(2),
     ),
     Claim(
         name="descent_beyond_floats",
@@ -484,6 +474,19 @@ CLAIMS = (
         relation=bounded(1.5, because="one entry is on the move at a time: the flow has 1.0 at 1e-16"),
         applies=_only(log10_alpha=-16.0),
         experiment="adam",
+    ),
+    Claim(
+        name="adam_moves_all_at_once",
+        says="Adam gives all entries the same pace, whatever their forces: after 200 steps |u|+|v| of each is 2 x 200 x "
+        "the learning rate, within a factor of three, at any alpha.",
+        source=(OURS, "README, Adam"),
+        measured=lambda run: answers.pace_of_adam(run, 200),
+        relation=bounded(
+            float(np.log(3)), because="forces that change their size make a step more or less than its rate"
+        ),
+        experiment="adam",
+        seeds=all_of(3),
+        repairs="adam_learns_one_by_one",
     ),
     Claim(
         name="full_weights_learn_likewise",
@@ -607,24 +610,24 @@ CLAIMS = (
     ),
     Claim(
         name="low_rank_against_random",
-        says="After six stages the change's stable rank is below half of that of a random change of the same norm.",
+        says="After six stages less than half as many entries hold 99.9% of the change's squared norm as of a random "
+        "change's.",
         source=(SUMMARY, "experiment 3"),
-        measured=lambda run: [
-            measures.stable_rank(run.trajectory["product"].values[-1]) / measures.random_stable_rank(run.system.size)
-        ],
-        relation=bounded(0.5, because="the statement's own threshold"),
+        measured=lambda run: [answers.energy_rank(answers.final_products(run)) / answers.random_energy_rank(run)],
+        relation=bounded(
+            0.5, because="half is what one would call a bias; six to nine entries of a hundred are learned"
+        ),
         applies=_smallest,
         **LIMIT,
     ),
     Claim(
         name="plateaus_shorten_with_scale",
-        says="A larger start makes plateaus shorter, in plain time.",
+        says="A larger start makes the first plateau shorter: from alpha = 0.01 on by 1/max_i |g_i(0)| per unit of "
+        "log(1/alpha).",
         source=(SUMMARY, "experiment 2, failure sign 2"),
-        measured=lambda runs: [
-            measures.times(run, 1)[0] * measures.scale(run)
-            for run in sorted(runs, key=lambda run: -run.system.spec.log10_alpha)
-        ],
-        relation=ordered(because=ORDER),
+        measured=lambda runs: answers.first_waits(runs)[1:],
+        expected=lambda runs: np.full(4, 1 / np.abs(measures.force(runs[0], np.zeros(runs[0].system.size))).max()),
+        relation=close(0.01, because="at alpha = 0.01 the second entry still comes early enough to be felt"),
         experiment="scales",
         seeds=together(6),
     ),
@@ -636,6 +639,18 @@ CLAIMS = (
         relation=bounded(1, because=COUNT),
         experiment="heads",
         seeds=all_of(3),
+    ),
+    Claim(
+        name="ties_enter_together",
+        says="What keeps entries apart is that their times differ, and not the conservation law: two that tie pass half "
+        "their size at the same moment.",
+        source=(OURS, "README, Ties"),
+        measured=lambda run: answers.tied_moments(run)[:1],
+        expected=lambda run: answers.tied_moments(run)[1:],
+        relation=close(1e-6, because=SOLVER),
+        experiment="heads",
+        seeds=all_of(3),
+        repairs="conservation_lets_one_move",
     ),
     Claim(
         name="broken_conservation_breaks_stages",

@@ -31,12 +31,23 @@ def _kicks(stages: range, **fields: object) -> tuple[dict[str, object], ...]:
     return tuple({"stage": stage, **fields} for stage in stages)
 
 
+def _equal_time(time: float, *rates: float) -> tuple[dict[str, object], ...]:
+    """Learning rates that train for the same plain time."""
+    return tuple({"learning_rate": rate, "steps": round(time / rate)} for rate in rates)
+
+
 def _rates(*rates: float) -> tuple[dict[str, object], ...]:
     """Every loss, and a decay of the weights, at several learning rates."""
     problems = [{"error": error} for error in ("squared", "log_cosh", "quartic", "logistic")]
     return tuple(
         {"learning_rate": rate, **problem} for problem in (*problems, {"weight_penalty": 1e-4}) for rate in rates
     )
+
+
+def _entries(noise: float) -> tuple[dict[str, object], ...]:
+    """One run per stage, as long as its newcomer takes."""
+    horizons = (60.0, 90.0, 15.0, 25.0, 15.0)
+    return tuple({"stage": stage, "noise": noise, "horizon": horizon} for stage, horizon in enumerate(horizons))
 
 
 EXPERIMENTS = (
@@ -46,7 +57,7 @@ EXPERIMENTS = (
         "gradual_rank",
         "flow",
         paper=Size(1, over("log10_alpha", *SCALES, samples=1000, horizon=1000.0)),
-        quick=Size(1, over("log10_alpha", *SCALES, horizon=520.0)),
+        quick=Size(1, over("log10_alpha", *SCALES, horizon=560.0)),
         fields={"stages": 1},
     ),
     Experiment(
@@ -81,8 +92,8 @@ EXPERIMENTS = (
         "Does a transformer of two layers learn in the same way?",
         "gradual_rank",
         "flow",
-        paper=Size(1, over("log10_alpha", -32.0, -64.0, -128.0, -1000.0)),
-        quick=Size(1, over("log10_alpha", -128.0, -1000.0)),
+        paper=Size(1, over("log10_alpha", -32.0, -128.0, -1000.0, -10_000.0)),
+        quick=Size(1, over("log10_alpha", -1000.0, -10_000.0)),
         fields={**LAYERS, "stages": 6},
     ),
     Experiment(
@@ -108,17 +119,17 @@ EXPERIMENTS = (
         "Does gradient descent on u and v tend to the flow, and keep what it conserves?",
         "gradual_rank",
         "train",
-        paper=Size(3, over("learning_rate", 2.0, 1.0, 0.5, 0.25)),
-        quick=Size(1, over("learning_rate", 2.0, 1.0, 0.5)),
-        fields={**LEAVER, "log10_alpha": -8.0, "stages": 3, "horizon": 80.0},
+        paper=Size(1, _equal_time(1400, 0.5, 0.25, 0.125, 0.0625)),
+        quick=Size(1, _equal_time(1400, 0.5, 0.25, 0.125)),
+        fields={**LEAVER, "log10_alpha": -8.0, "stages": 2},
     ),
     Experiment(
         "conservation",
         "Is u² − v² conserved as the learning rate falls, under any loss?",
         "gradual_rank",
         "train",
-        paper=Size(1, _rates(2.0, 1.0, 0.5, 0.25)),
-        quick=Size(1, _rates(2.0, 1.0, 0.5)),
+        paper=Size(1, _rates(1.0, 0.5, 0.25, 0.125)),
+        quick=Size(1, _rates(1.0, 0.5, 0.25)),
         fields={**LEAVER, "log10_alpha": -1.0, "stages": 1, "horizon": 400.0},
     ),
     Experiment(
@@ -223,8 +234,8 @@ EXPERIMENTS = (
         "Does a perturbed move end on the same plateau?",
         "gradual_rank/perturbed",
         "flow",
-        paper=Size(4, _kicks(range(0, 7))),
-        quick=Size(2, _kicks(range(0, 5), **LEAVER)),
+        paper=Size(4, _kicks(range(7))),
+        quick=Size(2, _kicks(range(5), **LEAVER)),
         fields={**AWAY, "noise": 0.01, "kicked": "newcomer", "horizon": 0.2, "moment": 0.1},
     ),
     Experiment(
@@ -241,8 +252,8 @@ EXPERIMENTS = (
         "What does the paper's own test of Assumption 4.4 show?",
         "gradual_rank/perturbed",
         "flow",
-        paper=Size(1, (*_kicks(range(0, 5), noise=0.0), *_kicks(range(0, 5), noise=0.01))),
-        quick=Size(1, (*_kicks(range(0, 5), noise=0.0), *_kicks(range(0, 5), noise=0.01))),
-        fields={"log10_alpha": -32.0, "kicked": "newcomer", "moment": 1.0, "horizon": 15.0},
+        paper=Size(1, (*_entries(0.0), *_entries(0.01))),
+        quick=Size(1, (*_entries(0.0), *_entries(0.01))),
+        fields={"log10_alpha": -32.0, "kicked": "newcomer", "moment": 0.9},
     ),
 )

@@ -11,9 +11,6 @@ from saddlescope.core.claim import Evidence
 from saddlescope.core.experiment import Figure, Results
 
 GREY, PALE, BLACK = "#777777", "#bbbbbb", "#222222"
-VO, KQ = "#0072B2", "#D55E00"
-"""Colours of the two kinds of entries; shades of them tell single ones apart, the darkest entering first."""
-
 ACCENT = "#009E73"
 CORRECTED = ("#a6dbc4", "#009E73", "#00382a")
 FLOOR = 1e-11
@@ -27,6 +24,8 @@ SHADES = {
     "KQ": ("#7f2704", "#d94801", "#fdae6b"),
     "VO": ("#08306b", "#2171b5", "#9ecae1"),
 }
+"""Of the two kinds of entries: oranges and blues, the darkest for the first."""
+
 DEPTHS = ("#c6dbef", "#9ecae1", "#6baed6", "#3182bd", "#08519c", "#041f47")
 """Of curves at six scales, the darkest for the smallest."""
 
@@ -34,6 +33,9 @@ DASHES = (0, (2, 1.6))
 MARKERS = "os^vDP"
 VISIBLE = 1e-3
 """|p| below which an entry is not drawn: it would lie on the axis."""
+
+FINE = 600
+"""Parts of a panel's height to which curves are drawn."""
 
 LEARNED = 0.05
 """|p| from which an entry has a colour of its own."""
@@ -72,6 +74,11 @@ def _by_scale(runs: Iterable[Evidence]) -> list[Evidence]:
 
 def _scale(run: Evidence) -> str:
     return rf"$\alpha = 10^{{{run.system.spec.log10_alpha:g}}}$"
+
+
+def _name(run: Evidence, coordinate: int) -> str:
+    system: Any = run.system
+    return system.coordinate_name(coordinate)
 
 
 def _measured(run: Evidence) -> dict[int, float]:
@@ -123,19 +130,34 @@ def _colours(run: Evidence) -> dict[int, Any]:
 # ---- panels
 
 
-def _entries(
-    axes: Any, run: Evidence, kind: str, colours: Mapping[int, Any], time: np.ndarray | None = None, **look: Any
-) -> None:
+def _thinned(time: np.ndarray, values: np.ndarray, tolerance: float) -> np.ndarray:
+    """Rows that suffice: a line through them is nowhere further from the values than the tolerance."""
+    kept, open_ = {0, len(time) - 1}, [(0, len(time) - 1)]
+    while open_:
+        first, last = open_.pop()
+        if last - first < 2:
+            continue
+        ends = time[[first, last]], values[[first, last]]
+        gap = np.abs(values[first : last + 1] - np.interp(time[first : last + 1], *ends))
+        middle = first + int(np.argmax(gap))
+        if gap.max() > tolerance and first < middle < last:
+            kept.add(middle)
+            open_ += [(first, middle), (middle, last)]
+    return np.array(sorted(kept))
+
+
+def _entries(axes: Any, run: Evidence, kind: str, colours: Mapping[int, Any], **look: Any) -> None:
     """Entries that ever become visible; grey where they have no colour. Late ones lie below early ones."""
-    time = _series(run, "time") if time is None else time
-    product = _series(run, "product")
+    time, product = _series(run, "time"), _series(run, "product")
     places = _columns(run, kind)
+    tolerance = np.ptp(product[:, places]) / FINE
     order = {place: number for number, place in enumerate(colours)}
     for place in places[np.abs(product[:, places]).max(axis=0) > VISIBLE]:
         known = int(place) in order
+        rows = _thinned(time, product[:, place], tolerance)
         axes.plot(
-            time,
-            product[:, place],
+            time[rows],
+            product[rows, place],
             **{
                 "color": colours[int(place)] if known else PALE,
                 "lw": 1.2 if known else 0.7,
@@ -227,17 +249,18 @@ def figure_8(axes: Mapping[str, Any], results: Results) -> None:
 def _against_undisturbed(axes: Mapping[str, Any], runs: Sequence[Evidence]) -> None:
     """A column per plateau: VO above, KQ below; solid as perturbed, dashed as it would have gone."""
     rows = {"VO": [axes[name] for name in "abcde"], "KQ": [axes[name] for name in "fghij"]}
+    colours = {kind: _appearing(runs, kind) for kind in rows}
     stages = sorted({run.system.spec.stage for run in runs})
     for number, stage in enumerate(stages[:5]):
         pair = sorted((run for run in runs if run.system.spec.stage == stage), key=lambda run: run.system.spec.noise)
         alone, pushed = pair[0], pair[-1]
         for kind, row in rows.items():
-            panel, colours = row[number], _appearing(alone, pushed, kind)
+            panel = row[number]
             if number:
                 panel.sharey(row[0])
             panel.axhline(0, color=PALE, lw=0.5, zorder=1)
-            _entries(panel, pushed, kind, colours, lw=1.1)
-            _entries(panel, alone, kind, colours, lw=1.4, ls=DASHES)
+            _entries(panel, pushed, kind, colours[kind], lw=1.1)
+            _entries(panel, alone, kind, colours[kind], lw=1.4, ls=DASHES)
             _inner(panel, left=number == 0, bottom=kind == "KQ")
             panel.set_xlim(0, _series(pushed, "time")[-1])
         rows["VO"][number].set_title(f"after stage {stage}" if stage else "at the origin")
@@ -249,11 +272,11 @@ def _against_undisturbed(axes: Mapping[str, Any], runs: Sequence[Evidence]) -> N
     rows["KQ"][0].legend(fontsize=8)
 
 
-def _appearing(alone: Evidence, pushed: Evidence, kind: str) -> dict[int, Any]:
-    """Colours of what is visible in either run, the largest darkest."""
-    size = np.maximum(*(np.abs(_series(run, "product")).max(axis=0) for run in (alone, pushed)))
-    places = [int(i) for i in _columns(alone, kind) if size[i] > VISIBLE]
-    places.sort(key=lambda i: -size[i])
+def _appearing(runs: Iterable[Evidence], kind: str) -> dict[int, Any]:
+    """Colours of what is visible in any run, the largest darkest."""
+    runs = list(runs)
+    size = np.max([np.abs(_series(run, "product")).max(axis=0) for run in runs], axis=0)
+    places = sorted((int(i) for i in _columns(runs[0], kind) if size[i] > VISIBLE), key=lambda i: -size[i])
     return dict(zip(places, _shades(kind, len(places)), strict=True))
 
 
@@ -280,7 +303,7 @@ def figure_law(axes: Mapping[str, Any], results: Results) -> None:
         look = {"color": next(shades[_kind(runs[0], place)]), "marker": MARKERS[number], "ms": 5}
         slope = late[-1] * scale[-1]
         axes["a"].plot([0, 1 / scale[0]], [0, slope / scale[0]], color=look["color"], lw=0.8)
-        label = f"{number + 1}: {runs[0].system.coordinate_name(place)}"
+        label = f"{number + 1}: {_name(runs[0], place)}"
         axes["a"].plot(1 / scale, late, ls="", **look, label=label)
         axes["b"].plot(1 / scale, late * scale, lw=0.8, **look)
     axes["a"].set(xlabel="1 / log(1/α)", ylabel="$(t_k - T_k)\\,/\\,T_k$", xlim=(0, None), ylim=(0, None))
@@ -289,21 +312,37 @@ def figure_law(axes: Mapping[str, Any], results: Results) -> None:
     axes["a"].legend(fontsize=7, title="stage k, entry", title_fontsize=7)
     axes["a"].set_title("(a) relative lateness", loc="left")
     axes["b"].set_title("(b) multiplied by log(1/α)", loc="left")
-    for run in runs:
-        place = (1 / run.system.spec.log_inverse_alpha, 0.02)
-        power = f"$10^{{{run.system.spec.log10_alpha:g}}}$"
-        axes["b"].annotate(power, place, xycoords=("data", "axes fraction"), ha="center", fontsize=7, color=GREY)
+    scales = [1 / run.system.spec.log_inverse_alpha for run in runs]
+    for run, place, side in zip(runs, scales, ("right", *["center"] * (len(runs) - 2), "left"), strict=True):
+        axes["b"].annotate(
+            f"$10^{{{run.system.spec.log10_alpha:g}}}$" if side != "right" else _scale(run),
+            (place, 0.95),
+            xycoords=("data", "axes fraction"),
+            ha=side,
+            fontsize=7,
+            color=GREY,
+        )
+    axes["b"].set_ylim(0, 1.12 * axes["b"].get_ylim()[1])
     for panel in axes.values():
         panel.locator_params(axis="x", nbins=5)
 
 
+def _limit_steps(run: Evidence) -> tuple[list[float], list[float]]:
+    """Times and levels of Algorithm 1. Stages that come in another order at this alpha are drawn as one step."""
+    assert run.prediction is not None
+    moments = [float(stage.extra["limit_time"]) for stage in run.prediction.stages]
+    whole = [n for n in range(1, len(moments) + 1) if max(moments[:n]) <= min(moments[n:], default=np.inf)]
+    return [max(moments[:n]) for n in whole], [run.prediction.levels[n] for n in (0, *whole)]
+
+
 def figure_staircase(axes: Mapping[str, Any], results: Results) -> None:
-    run, runs = _by_scale(results["scales"])[-1], _by_scale(results["limit"])
-    assert run.prediction is not None and runs[-1].prediction is not None
-    panel, stages, limit = axes["a"], run.prediction.stages, runs[-1].prediction
-    limits = [float(stage.extra["limit_time"]) for stage in limit.stages]
+    runs = _by_scale(results["scales"])
+    run, panel = runs[-1], axes["a"]
+    assert run.prediction is not None
+    stages = run.prediction.stages
     times = [float(stage.time) for stage in stages if stage.time is not None]
-    _staircase(panel, limits, limit.levels, color=GREY, lw=1.2, ls="--", label="Algorithm 1, α → 0")
+    limits, levels = _limit_steps(run)
+    _staircase(panel, limits, levels, color=GREY, lw=1.2, ls="--", label="Algorithm 1, α → 0")
     _staircase(panel, times, run.prediction.levels, color=ACCENT, lw=1.2, label=f"corrected, {_scale(run)}")
     _loss(panel, run, lw=1.6, label=f"flow, {_scale(run)}", zorder=3)
     span = times[-1] - limits[0]
@@ -316,13 +355,13 @@ def figure_staircase(axes: Mapping[str, Any], results: Results) -> None:
     at, late = np.arange(1, len(places) + 1), _lateness(run)
     look: dict[str, Any] = {"color": GREY, "mfc": "none", "ms": 5, "lw": 0.8}
     panel.plot(at, [abs(late.get(i, np.nan)) for i in places], "s--", **look, label=f"Algorithm 1, {_scale(run)}")
-    smaller = [each for each in runs if each.system.spec.log10_alpha < run.system.spec.log10_alpha]
-    for each, colour in zip([run, *smaller], _ramp(CORRECTED, 1 + len(smaller)), strict=True):
+    small = runs[-4:]
+    for each, colour in zip(small, _ramp(CORRECTED, len(small)), strict=True):
         wrong = [max(_error(each).get(i, np.nan), FLOOR) for i in places]
         panel.plot(at, wrong, "o-", color=colour, ms=4, lw=0.8, label=f"corrected, {_scale(each)}")
-    panel.set(yscale="log", ylabel="relative error of the time", xlabel="entry, in the order of entering")
-    panel.set_xticks(at, [run.system.coordinate_name(i) for i in places], fontsize=7, rotation=45)
-    panel.legend(fontsize=7, loc="center", bbox_to_anchor=(0.55, 0.58))
+    panel.set(yscale="log", ylabel="relative error of the time", xlabel="entry, in the order of joining")
+    panel.set_xticks(at, [_name(run, i) for i in places], fontsize=7, rotation=45)
+    panel.legend(fontsize=7, loc="center", bbox_to_anchor=(0.55, 0.62))
     panel.set_title("(b) predicted against measured", loc="left")
 
 
@@ -335,7 +374,7 @@ def figure_rank(axes: Mapping[str, Any], results: Results) -> None:
             label = BLOCKS.get(run.system.spec.block, f"blocks of {run.system.spec.block}")
             rank = (values > least).sum(axis=1)
             panel.step(_series(run, "time"), rank, where="post", color=colour, lw=1.6, label=label)
-        panel.set(xlabel="time", xlim=(0, _series(runs[-1], "time")[-1]), ylim=(0, None))
+        panel.set(xlabel="time", xlim=(0, 1.02 * _series(runs[-1], "time")[-1]), ylim=(0, None))
         panel.set_ylabel(f"singular values of {PRODUCTS[kind]}\nabove {least:.2g}")
         panel.locator_params(axis="y", integer=True)
         panel.legend(fontsize=8, loc="upper left")
@@ -345,24 +384,177 @@ def figure_rank(axes: Mapping[str, Any], results: Results) -> None:
 def figure_leaver(axes: Mapping[str, Any], results: Results) -> None:
     run = _by_scale(results["leavers"])[-1]
     assert run.prediction is not None
-    time, stages = _series(run, "time"), run.prediction.stages
-    product, exponent = _series(run, "product"), _series(run, "log_size") / run.system.spec.log_inverse_alpha
-    gone = next(stage for stage in stages if stage.extra["left"])
-    leaver = gone.extra["left"][0]
-    joins = next(stage for stage in stages if leaver in stage.extra["coordinates"])
+    time, product = _series(run, "time"), _series(run, "product")
+    exponent = _series(run, "log_size") / run.system.spec.log_inverse_alpha
+    stages = [(float(stage.time), stage) for stage in run.prediction.stages if stage.time is not None]
+    end, leaver = next((moment, stage.extra["left"][0]) for moment, stage in stages if stage.extra["left"])
+    begin = next(moment for moment, stage in stages if leaver in stage.extra["coordinates"])
+    low, high = product[:, leaver].min(), product[:, leaver].max()
     for panel in axes.values():
-        for stage in stages:
-            mark = {"color": ACCENT, "lw": 1.2, "ls": "--"} if stage is gone else {"color": PALE, "lw": 0.8}
-            if stage.time is not None:
-                panel.axvline(stage.time, zorder=1, **mark)
+        values = exponent if panel is axes["c"] else product
+        for moment, _ in stages:
+            mark = {"color": ACCENT, "lw": 1.2, "ls": "--"} if moment == end else {"color": PALE, "lw": 0.8}
+            panel.axvline(moment, zorder=1, **mark)
         for place, colour in {**_colours(run), leaver: ACCENT}.items():
             look = {"lw": 2.2, "zorder": 4} if place == leaver else {"lw": 1.1, "zorder": 3}
-            values = exponent if panel is axes["c"] else product
-            panel.plot(time, values[:, place], color=colour, **look)
-        panel.set(xlabel=RESCALED, xlim=(0.9 * joins.time / 1.5, time[-1]))
-    name = run.system.coordinate_name(leaver)
-    axes["a"].set(ylabel="entries p = uv", title="(a) all entries")
-    around, peak = gone.time - joins.time, np.abs(product[:, leaver]).max()
-    axes["b"].set(xlim=(joins.time - 0.15 * around, gone.time + 0.15 * around), ylim=(-0.2 * peak, 1.2 * peak))
-    axes["b"].set(ylabel="entries p = uv", title=f"(b) {name} alone: it joins, and leaves")
-    axes["c"].set(ylabel="log(|u| + |v|) / log(1/α)", title="(c) their logarithms")
+            rows = _thinned(time, values[:, place], (high - low) / FINE)
+            panel.plot(time[rows], values[rows, place], color=colour, **look)
+        panel.set(xlabel=RESCALED, xlim=(0, time[-1]))
+    axes["a"].set(ylabel="entries p = uv", xlim=(0.9 * stages[0][0], time[-1]))
+    axes["a"].set_title("(a) the entries", loc="left")
+    margin, room = 0.12 * (end - begin), 0.15 * (high - low)
+    axes["b"].set(ylabel="entries p = uv", xlim=(begin - margin, end + margin), ylim=(low - room, high + room))
+    axes["b"].set_title(f"(b) {_name(run, leaver)} joins, and leaves", loc="left")
+    for moment, stage in stages:
+        if begin < moment <= end:
+            early = moment < (begin + end) / 2
+            axes["b"].annotate(
+                f"{stage.label} joins",
+                (moment, 0.94),
+                xycoords=("data", "axes fraction"),
+                textcoords="offset points",
+                xytext=(4 if early else -4, 0),
+                ha="left" if early else "right",
+                fontsize=8,
+            )
+    axes["c"].set_ylabel("log(|u| + |v|) / log(1/α)")
+    axes["c"].set_title("(c) their logarithms", loc="left")
+
+
+FIGURES = (
+    Figure(
+        "2",
+        "One entry, one direction at a time",
+        "Fig. 2",
+        "One attention head with d = 50. Above, diagonal weights, flow from α = 1e-32: the entries of both products, "
+        "and the loss. Below, full matrices from weights of 1e-10, gradient descent: singular values, and the loss. "
+        "Shades tell single entries apart, the darkest joining first.",
+        "Entries leave zero one after the other, and jump while the others rest or adjust; the loss falls at the same "
+        "moments. Singular values of full matrices also rise in turn, but soon so close to each other that only the "
+        "first steps of the loss stand apart.",
+        ("scales", "full"),
+        figure_2,
+        panels=("abc", "def"),
+        size=(8.4, 4.6),
+    ),
+    Figure(
+        "6",
+        "The loss becomes a staircase",
+        "Fig. 6",
+        "Loss of the diagonal head over rescaled time, the same initial weights scaled by six α.",
+        "The smaller α, the steeper the drops, the earlier they come, and the closer the curves are to each other. At "
+        "the largest α steps blur into one slide.",
+        ("scales",),
+        figure_6,
+    ),
+    Figure(
+        "7",
+        "Entries of W_K W_Qᵀ",
+        "Fig. 7",
+        "The diagonal of W_K W_Qᵀ over rescaled time, one panel per α; entries that stay below 0.001 are left out. "
+        "An entry has the same shade in all panels.",
+        "None grows before the first of Figure 8 has: where W_V W_Oᵀ is zero, nothing pulls at them. As α falls, rises "
+        "become jumps.",
+        ("scales",),
+        figure_7,
+        panels=("abc", "def"),
+        size=(8.4, 4.4),
+    ),
+    Figure(
+        "8",
+        "Entries of W_V W_Oᵀ",
+        "Fig. 8",
+        "The diagonal of W_V W_Oᵀ in the same runs.",
+        "The two largest change places: down to 1e-4 the smaller one leads, because its u + v was larger at the start; "
+        "how fast an entry grows decides only below. Small bumps mark the moments when an entry of W_K W_Qᵀ jumps.",
+        ("scales",),
+        figure_8,
+        panels=("abc", "def"),
+        size=(8.4, 4.4),
+    ),
+    Figure(
+        "9",
+        "Pushed off a plateau",
+        "Fig. 9",
+        "Halfway along five plateaus (α = 1e-32), normal noise of 0.05 is added to every u and v above 1e-5, as "
+        "the paper does. Solid, what follows; dashed, the same without noise.",
+        "Entries that had been learned return to the dashed lines. Others do not: they were above 1e-5 but still "
+        "growing, the noise gives them a start, and they jump too early. So this is a test of Assumption 4.3 on the "
+        "first plateaus alone.",
+        ("kicks",),
+        figure_9,
+        panels=("abcde", "fghij"),
+        size=(10.0, 4.2),
+    ),
+    Figure(
+        "10",
+        "Pushed while an entry joins",
+        "Fig. 10",
+        "As in Figure 9, but at the end of five plateaus, where the next entry begins to grow; noise of 0.01 is added "
+        "to it and to those already learned.",
+        "The same entries jump to the same values with the noise as without. Only the time differs: noise gives the "
+        "joining entry a head start, or sets it back.",
+        ("entries",),
+        figure_10,
+        panels=("abcde", "fghij"),
+        size=(10.0, 4.2),
+    ),
+    Figure(
+        "law",
+        "How the limit is approached",
+        "Theorem 4.5, made quantitative",
+        "How much later than the time T_k of Algorithm 1 an entry passes half of its value, for the first six entries: "
+        "(a) as a share of T_k over 1/log(1/α), with lines through zero and the leftmost point; (b) multiplied by "
+        "log(1/α).",
+        "Points on straight lines in (a), flat lines in (b): the theorem's error is C_k / log(1/α), with a constant of "
+        "its own for each stage. It halves only when α is squared. The last entries come too late to be seen at the "
+        "largest α.",
+        ("limit",),
+        figure_law,
+        panels=("ab",),
+        size=(8.4, 3.4),
+    ),
+    Figure(
+        "staircase",
+        "The staircase, predicted",
+        "Algorithm 1 and its correction",
+        "(a) Loss of the flow at α = 1e-32, with the staircase of Algorithm 1 (α → 0) and the one corrected for this "
+        "α; a step stands where the new entry passes half of its value. (b) Relative error of the times of the stages, "
+        "as far as the runs have seen them.",
+        "In (a) the limit comes some hundredths too early. The corrected steps stand low on each drop: when an entry "
+        "has half of its value, about three quarters of the drop are over. In (b), corrected times are right to seven "
+        "digits, even where stages overlap or, at 1e-4, the first two have changed places.",
+        ("scales",),
+        figure_staircase,
+        panels=("aaabb",),
+        size=(8.4, 3.6),
+    ),
+    Figure(
+        "rank",
+        "Rank grows by steps",
+        "section 5, ours",
+        "Number of singular values above a tenth of the largest one learned, for matrices that are diagonal, "
+        "diagonal in blocks of 5, or full; weights of 1e-10, gradient descent with the same teacher.",
+        "Staircases everywhere; the more weights are free, the earlier they begin and the faster they climb. Steps are "
+        "longest for W_V W_Oᵀ.",
+        ("full",),
+        figure_rank,
+        panels=("ab",),
+        size=(8.4, 3.4),
+    ),
+    Figure(
+        "leaver",
+        "An entry that leaves again",
+        "Algorithm 1, ours",
+        "A head with d = 14 at the smallest α: (a) its entries, (b) the one that leaves, enlarged, (c) "
+        "the logarithm of every entry's weights: 0 means learned, −1 is where all begin. Vertical lines: "
+        "predicted times of the stages; dashed, of the one at which the entry leaves.",
+        "Green: it joins, shrinks when the next one joins and vanishes with the one after that. In (c) lines are "
+        "straight between stages, and the green one falls from the dashed line on; a line that turns at −1 belongs to "
+        "an entry that changes its sign.",
+        ("leavers",),
+        figure_leaver,
+        panels=("abc",),
+        size=(10.0, 3.2),
+    ),
+)

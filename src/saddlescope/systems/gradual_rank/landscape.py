@@ -196,7 +196,12 @@ class Orbit:
 
 @source("boix2023", "Eq. (11)", "Algorithm 1, step (B)")
 def follow(
-    here: Plateau, logs: Logs, begin: float, *, slaved: bool = True, enough: Callable[[np.ndarray], bool] = lambda product: False
+    here: Plateau,
+    logs: Logs,
+    begin: float,
+    *,
+    slaved: bool = True,
+    enough: Callable[[np.ndarray], bool] = lambda product: False,
 ) -> Orbit:
     """The flow from the neighbourhood of `here`, with all that is negligible left out, until it rests or is `enough`.
 
@@ -223,7 +228,11 @@ def follow(
             size = float(np.abs(logs.product).max())
             raise RunsOff(
                 f"step (B) from the plateau of loss {here.loss:.6g}, with coordinates {joined} entering, has no limit: "
-                + (f"|p| reaches {size:.2g}" if size > RUNAWAY / 10 else f"no rest by time {time:.3g} ({piece.outcome})")
+                + (
+                    f"|p| reaches {size:.2g}"
+                    if size > RUNAWAY / 10
+                    else f"no rest by time {time:.3g} ({piece.outcome})"
+                )
             )
         moving = moving.copy()
         moving[piece.crossed] = ~moving[piece.crossed]

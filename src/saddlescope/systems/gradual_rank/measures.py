@@ -316,16 +316,6 @@ def curve_distances(runs: Sequence[Evidence], name: str = "loss") -> np.ndarray:
     return np.array([np.abs(a - b).mean() for a, b in zip(curves[:-1], curves[1:], strict=True)])
 
 
-def stable_rank(values: np.ndarray) -> float:
-    return float((values**2).sum() / (values**2).max())
-
-
-def random_stable_rank(size: int) -> float:
-    """Mean stable rank of a diagonal of independent normal entries, whatever their scale."""
-    draws = np.random.default_rng(0).normal(size=(2000, size))
-    return float(np.mean([stable_rank(draw) for draw in draws]))
-
-
 def unit_logs(run: Evidence) -> tuple[np.ndarray, np.ndarray]:
     """log|u+v| and log|u−v| of theta_0."""
     unit = data.unit_weights(run.system.size, run.seed, run.system.spec.equal_start)

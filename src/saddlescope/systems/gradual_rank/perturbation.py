@@ -44,18 +44,18 @@ def kicked(place: Place, entering: Sequence[int], how: str, noise: float, seed: 
     plus, minus = (np.exp(np.maximum(part, NOTHING)) for part in logs)
     u, v = (plus + minus) / 2, (plus - minus) / 2
     first, second = noise * rng.normal(size=size), noise * rng.normal(size=size)
-    if how == "noticeable":
+    if how == "noticeable" and noise:
         where = np.flatnonzero(u > NOTICEABLE)
-        change = np.stack([first, second])[:, where]
-        plus[where], minus[where] = abs(u[where] + v[where] + change.sum(0)), abs(u[where] - v[where] + change[0] - change[1])
+        u, v = u[where] + first[where], v[where] + second[where]
         rise, fall = logs.rise.copy(), logs.fall.copy()
         with np.errstate(divide="ignore"):
-            rise[where], fall[where] = np.log(plus[where]), np.log(minus[where])
+            rise[where], fall[where] = np.log(np.abs(u + v)), np.log(np.abs(u - v))
         return LogState(np.maximum(rise, NOTHING), np.maximum(fall, NOTHING))
-    product = place.plateau.product
-    on = place.plateau.support
+    if how == "noticeable":
+        return LogState(*(np.maximum(part, NOTHING) for part in logs))
+    product, on = place.plateau.product, place.plateau.support
     moved = logs.anchored(on, np.sign(product[on]) * (np.sqrt(np.abs(product[on])) + first[on]) ** 2)
     if how == "newcomer":
         new = np.array(entering)
-        moved = moved.anchored(new, np.sign(place.plateau.force[new]) * first[new] ** 2)
+        moved = moved.anchored(new, np.sign(place.plateau.force[new]) * (NOTICEABLE + first[new]) ** 2)
     return LogState(*(np.maximum(part, NOTHING) for part in moved))

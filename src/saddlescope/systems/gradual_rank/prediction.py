@@ -165,7 +165,11 @@ class _Follower:
             try:
                 orbit = self._alone(int(np.argmin(wait)), logs, self.time + jump) or follow(
                     # A start that is itself beyond the seed has not come along the unstable manifold.
-                    self.here, logs, self.time + jump, slaved=wait.min() >= 0, enough=self._enough
+                    self.here,
+                    logs,
+                    self.time + jump,
+                    slaved=wait.min() >= 0,
+                    enough=self._enough,
                 )
             except RunsOff:
                 break

@@ -146,9 +146,7 @@ class Diagonal(System):
 
         which = reduction.answers(state)
         columns = np.zeros((self.size, self.size))
-        columns[:, which] = network.hessian_columns(
-            self.objective, np.asarray(reduction.product(state)), frame, which
-        )
+        columns[:, which] = network.hessian_columns(self.objective, np.asarray(reduction.product(state)), frame, which)
         return reduction.jacobian(state, columns, frame.log_inverse_alpha)
 
     def largest_weight(self, point: Any, frame: Frame) -> Any:

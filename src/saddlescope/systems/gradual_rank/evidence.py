@@ -7,6 +7,7 @@ room uses elsewhere, from differences of the loss, or from Algorithm 1 on small 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +48,7 @@ def _off(found: Any, true: Any) -> float:
     return float(np.abs(np.asarray(found) - true).max() / np.abs(true).max())
 
 
-def _separable(force: Callable[[np.ndarray], np.ndarray], loss: Callable[[np.ndarray], float]) -> Functions:
+def _functions(force: Callable[[np.ndarray], np.ndarray], loss: Callable[[np.ndarray], float]) -> Functions:
     """Functions of a loss whose Hessian is found by differences of the force."""
     from .landscape import Functions
 
@@ -66,7 +67,7 @@ def _linear() -> Plateau:
     from .landscape import Plateau
 
     target = np.array(LINEAR.coefficients)
-    functions = _separable(lambda p: target - p, lambda p: float(((p - target) ** 2).sum() / 2))
+    functions = _functions(lambda p: target - p, lambda p: float(((p - target) ** 2).sum() / 2))
     return Plateau.origin(functions, len(target))
 
 
@@ -140,7 +141,7 @@ def _normal_form(unit: Weights) -> Weights:
     return Weights(u * np.sign(u), v * np.sign(u))
 
 
-def _moments(spec: TransformerSpec, level: float, log10_alpha: float) -> float:
+def _moment(spec: TransformerSpec, level: float, log10_alpha: float) -> float:
     """Plain time at which some |p| of a head first passes a level."""
     origin = _origin(spec)
     start = _small(data.unit_weights(spec.size, 0), log10_alpha)
@@ -153,31 +154,34 @@ def _moments(spec: TransformerSpec, level: float, log10_alpha: float) -> float:
 
 
 def shows_sample_spaces() -> Shown:
+    """d_x is what h of Definition 3.1 takes in, d_y what the loss takes beside an output: here p and 1."""
     inputs, targets = data.regression(LINEAR)
-    x, y = inputs[0], np.atleast_1d(targets[0])
-    true = np.array([x.size, y.size])  # of the pair (x, y)
-    of_network = np.array([LINEAR.coefficients, targets[:1]], dtype=object)
-    printed = np.array([np.size(of_network[1]), np.size(of_network[0])])
-    return _off(printed, true), _off(printed[::-1], true)
+    true = np.array([inputs[0].size, targets[0].size])  # of the pair (x, y)
+    d_x, d_y = len(LINEAR.coefficients), 1
+    return _off([d_y, d_x], true), _off([d_x, d_y], true)
 
 
 def shows_bounded_data() -> Shown:
     """C is the largest norm in the training set: a bound for it, and not for the distribution that it is drawn from."""
-    from dataclasses import replace
-
     train = np.linalg.norm(data.tokens(HEAD), axis=(1, 2))
     fresh = np.linalg.norm(data.tokens(replace(HEAD, data_seed=1, samples=20_000)), axis=(1, 2))
     return float(np.mean(fresh > train.max())), float(np.mean(train > train.max()))
 
 
 def shows_eq4() -> Shown:
-    """p = 1 is the only size at which the printed product is defined at all: two outputs (a p, b p), squared error."""
+    """With a single coordinate the printed product is defined, but a matrix; with more it is not even that.
+
+    Two outputs a p, b p, squared error.
+    """
     rng = np.random.default_rng(0)
-    slope = rng.normal(size=(2, 1))  # Dh (outputs, p)
-    error = rng.normal(size=(1, 2))  # Dl (1, outputs)
-    true = np.zeros(1)  # g has p entries
-    printed, repaired = error.T @ slope.T, slope.T @ error.T
-    return abs(printed.size - true.size) / true.size, abs(repaired.size - true.size) / true.size
+    slope, targets, p, step = rng.normal(size=(2, 1)), rng.normal(size=2), np.array([0.7]), 1e-4
+
+    def loss(product: np.ndarray) -> float:
+        return float(((targets - slope @ product) ** 2).sum() / 2)
+
+    true = np.array([(loss(p - step) - loss(p + step)) / (2 * step)])
+    error = (slope @ p - targets)[None]  # Dl (1, outputs); slope is Dh (outputs, coordinates)
+    return _off(-(error.T @ slope.T), true), _off(-(slope.T @ error.T)[:, 0], true)
 
 
 def shows_lemma_4_1() -> Shown:
@@ -195,9 +199,9 @@ def _until_active(exponents: np.ndarray, force: np.ndarray) -> np.ndarray:
 
 
 def shows_b0() -> Shown:
-    """T_1 of the flow without its finite-alpha remainder: what two alphas differ by, over the difference of log(1/alpha)."""
+    """The flow's T_1 without its finite-alpha remainder, from the difference of two alphas."""
     force = _origin(HEAD).force
-    late, early = (_moments(HEAD, 0.05, log10) for log10 in (-16.0, -8.0))
+    late, early = (_moment(HEAD, 0.05, log10) for log10 in (-16.0, -8.0))
     true = (late - early) / (8 * np.log(10))
     printed, repaired = (_until_active(np.full(HEAD.size, b), force).min() for b in (0.0, 1.0))
     return _off(printed, true), _off(repaired, true)
@@ -344,7 +348,7 @@ def shows_app_a_difference() -> Shown:
 def shows_no_leaver() -> Shown:
     stages = _leaving()
     gone = [abs(force[i]) for left, _, force in stages for i in left]
-    return len(gone) / len(stages), sum(pull < FORCELESS for pull in gone) / len(stages)
+    return len(gone) / len(stages), float(sum(pull < FORCELESS for pull in gone)) / len(stages)
 
 
 def shows_fig9_weights() -> Shown:
@@ -366,14 +370,14 @@ def shows_fig9_threshold() -> Shown:
     origin = _linear()
     size = np.array([np.sqrt(2), 2e-5, 1e-12, 1e-12])
     here = Weights(size, np.sign(LINEAR.coefficients) * size)
-    push = 0.05 * np.random.default_rng(0).normal(size=4)
+    noise = 0.05 * np.random.default_rng(0).normal(size=(2, 4))
 
     def after(which: np.ndarray) -> np.ndarray:
-        start = Weights(*(np.where(which, part + push, part) for part in here))
+        start = Weights(*(np.where(which, part + push, part) for part, push in zip(here, noise, strict=True)))
         return np.multiply(*_end(_flow(origin.functions, start, 6.0)))
 
     quiet = after(np.zeros(4, bool))
-    return _off(after(size > 1e-5), quiet) , _off(after(size > 1.0), quiet)
+    return _off(after(size > 1e-5), quiet), _off(after(size > 1.0), quiet)
 
 
 def shows_stable_rank() -> Shown:
@@ -395,7 +399,7 @@ def shows_captions() -> Shown:
 # ---- Appendix C
 
 
-def shows_c3() -> Shown:
+def shows_section_c3() -> Shown:
     unit = data.unit_weights(16, 0)
     sign, true = np.sign(unit.u), unit.u * unit.v
     return _off(np.abs(unit.u) * np.abs(unit.v), true), _off((sign * unit.u) * (sign * unit.v), true)
@@ -413,16 +417,17 @@ def _plateau_path() -> Path:
     return _flow(origin.functions, start, 32 * np.log(10), moved)
 
 
-def shows_c5() -> Shown:
-    """Largest fall, then largest rise, of the loss between two steps, as a share of what it begins with."""
+def shows_lemma_c5() -> Shown:
+    """How far the loss of a head falls from what it was, then how far it rises, as a share of L(0)."""
     origin = _origin(HEAD)
     start = _small(data.unit_weights(HEAD.size, 0), -4)
     u, v = _weights(_flow(origin.functions, start, 600.0))
-    change = np.diff([origin.functions.loss(p) for p in u * v]) / origin.loss
-    return max(0.0, -float(change.min())), max(0.0, float(change.max()))
+    loss = np.array([origin.functions.loss(p) for p in u * v]) / origin.loss
+    fall, rise = np.maximum.accumulate(loss) - loss, loss - np.minimum.accumulate(loss)
+    return float(fall.max()), float(rise.max())
 
 
-def shows_c6() -> Shown:
+def shows_lemma_c6() -> Shown:
     """Halfway through the first plateau of a head at alpha = 1e-4."""
     origin = _origin(HEAD)
     start = _small(data.unit_weights(HEAD.size, 0), -4)
@@ -432,7 +437,7 @@ def shows_c6() -> Shown:
     return float(differs.mean()), float(differs[at_rest != 0].mean())
 
 
-def shows_c7() -> Shown:
+def shows_lemma_c7() -> Shown:
     """t_1 of Eq. (24) in units of log(1/alpha), against T_1 + epsilon for four epsilon."""
     first = float(_plateau_path().crossings[0][0]) / (32 * np.log(10))
     limits = 1 / _linear().scale + np.array([0.2, 0.1, 0.05, 0.02])
@@ -448,12 +453,12 @@ def _shortfall(low: float, high: float, bound: float) -> float:
     return max(0.0, float((bound - np.log(size) / log_alpha).max()))
 
 
-def shows_c8_interval() -> Shown:
+def shows_lemma_c8_interval() -> Shown:
     c = 0.5
     return _shortfall(-c / 2, 2 - c / 2, c / 4), _shortfall(c / 2, 2 - c / 2, c / 4)
 
 
-def shows_c8_sign() -> Shown:
+def shows_lemma_c8_sign() -> Shown:
     """u > |v| in a ball around zero: all with u, v below epsilon, then those with log_alpha(u+v) < 1/2 as well."""
     rng, log_alpha = np.random.default_rng(0), -32 * np.log(10)
     exponent = rng.uniform(0.1, 1.9, 400)
@@ -463,8 +468,8 @@ def shows_c8_sign() -> Shown:
     return float(wrong[near].mean()), float(wrong[near & (exponent < 0.5)].mean())
 
 
-def shows_c9() -> Shown:
-    """Share of the steps up to T_1 − 0.1 at which the winner's u + v, then its logarithm to the base alpha, is outside."""
+def shows_lemma_c9() -> Shown:
+    """Share of the steps up to T_1 − 0.1 at which the winner's u + v, then log_alpha of it, is outside."""
     path, c = _plateau_path(), 0.1
     scale = 32 * np.log(10)
     u, v = _weights(path)
@@ -473,7 +478,7 @@ def shows_c9() -> Shown:
     return float(outside[0]), float(outside[1])
 
 
-def shows_c10() -> Shown:
+def shows_lemma_c10() -> Shown:
     """The KQ entries of 64 starts in the first move of a head: |v|, then u, against what log(u+v) gains in it.
 
     With u > |v|, u = √c cosh s and v = √c sinh s, and a move adds the same J to s of all starts, whatever alpha.
@@ -490,7 +495,7 @@ def shows_c10() -> Shown:
     return float(np.mean(printed)), float(np.mean(repaired))
 
 
-def shows_c8_gradient() -> Shown:
+def shows_section_c8() -> Shown:
     functions, weights = _linear().functions, data.unit_weights(4, 0)
     theta, step = np.concatenate(weights), 1e-5
 
@@ -506,7 +511,7 @@ def shows_c8_gradient() -> Shown:
 # ---- Appendix D
 
 
-def shows_d2() -> Shown:
+def shows_lemma_d2() -> Shown:
     """At log_alpha(u+v) = −1.001 c, with u² − v² = alpha²: how far u falls short of the bound, as a share of it."""
     alpha, c = 1e-8, 0.5
     total = alpha ** (-1.001 * c)
@@ -530,21 +535,21 @@ def _hill() -> tuple[Step, ...]:
     def force(p: np.ndarray) -> np.ndarray:
         return -np.array([slope(p[0]) + p[1] * pull.deriv()(p[0]), pull(p[0]) + p[1]])
 
-    functions = _separable(force, lambda p: float(well(p[0]) + p[1] * pull(p[0]) + p[1] ** 2 / 2))
+    functions = _functions(force, lambda p: float(well(p[0]) + p[1] * pull(p[0]) + p[1] ** 2 / 2))
     return algorithm_1(Plateau.origin(functions, 2), _unit_logs(data.unit_weights(2, 0)), 2).steps
 
 
-def shows_d4() -> Shown:
+def shows_lemma_d4() -> Shown:
     """Of the coordinates off the support of theta^2 with b in {0, 2}, those that the lemma's set does not contain."""
     step = _hill()[1]
     off = np.setdiff1d(np.arange(2), step.after.support)
     at_edge = off[np.minimum(np.abs(step.exponents[off]), np.abs(step.exponents[off] - 2)) < 1e-9]
     printed = np.setdiff1d(step.before.support, step.after.support)
     repaired = np.setdiff1d(np.union1d(step.before.support, step.entering), step.after.support)
-    return tuple(float(np.mean(~np.isin(at_edge, known))) for known in (printed, repaired))  # type: ignore
+    return float(np.mean(~np.isin(at_edge, printed))), float(np.mean(~np.isin(at_edge, repaired)))
 
 
-def shows_d7_network() -> Shown:
+def shows_lemma_d7_network() -> Shown:
     """The output of Eq. (1) with diagonal matrices."""
     from . import network
 
@@ -567,13 +572,13 @@ def _lipschitz(radius: float, target: float) -> float:
     return float(np.abs(np.linalg.eigvalsh(matrices)).max())
 
 
-def shows_d7_ball() -> Shown:
-    """Excess of the constant over K: in B(0, K) for the best of all K; in B(0, R), with a K_R found by hand, worst R."""
+def shows_lemma_d7_ball() -> Shown:
+    """Excess of the constant over K: in B(0, K), best K; in B(0, R), with a K_R found by hand, worst R."""
     target = LINEAR.coefficients[0]
     sizes = np.geomspace(1e-3, 1e3, 241)
-    printed = min(_lipschitz(K, target) / K for K in sizes) - 1
+    printed = float(min(_lipschitz(K, target) / K for K in sizes)) - 1
 
     def bound(R: float) -> float:
         return R**2 / 2 + np.hypot(R**2 / 2, R**2 + target)
 
-    return max(0.0, printed), max(0.0, max(_lipschitz(R, target) / bound(R) for R in sizes) - 1)
+    return max(0.0, printed), max(0.0, float(max(_lipschitz(R, target) / bound(R) for R in sizes)) - 1)
