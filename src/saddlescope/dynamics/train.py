@@ -156,8 +156,8 @@ class _Run:
 
     def advance(self, snapshots: np.ndarray, steps: int, tick: Tick) -> None:
         names, places = split_signals(self.signals)
-        compiled = _advance(self.system, names, self.exact, _schedule_steps(self.system, steps))
-        step_fn = partial(compiled, places)
+        compiled = _advance(_any_rate(self.system), names, self.exact, _schedule_steps(self.system, steps))
+        step_fn = partial(compiled, places, self.system.spec.learning_rate)
         saved = wall.monotonic()
         stops = np.unique(np.r_[snapshots, np.arange(CHUNK, steps, CHUNK), steps])
         wanted = set(snapshots.tolist()) | {steps}
@@ -214,7 +214,7 @@ class _Run:
         return sorted(step for step in near if here <= step <= here + len(signals))
 
     def _record(self, carry: Carry) -> None:
-        observables, kept = _measure(self.system)(carry.point, self.frame)
+        observables, kept = _measure(_any_rate(self.system))(carry.point, self.frame)
         row = {name: np.asarray(value) for name, value in observables.items()}
         if kept is not None:
             row["_conserved"] = np.asarray(kept)
@@ -303,6 +303,11 @@ def _initial_carry(system: System, start: Start, exact: bool) -> Carry:
     )
 
 
+def _any_rate(system: System) -> System:
+    """The same problem with rate and length left open: code that is compiled for it serves them all."""
+    return type(system)(system.spec.replace(learning_rate=1.0, steps=None, horizon=None))
+
+
 @cache
 def _measure(system: System):
     def measured(point, frame):
@@ -314,7 +319,10 @@ def _measure(system: System):
 
 @cache
 def _advance(system: System, signals: tuple[str, ...], exact: bool, schedule_steps: int | None):
-    """(places of the signals, carry, frame, count) -> carry after `count` steps, the signals and finiteness of each (CHUNK, ...)."""
+    """(places of the signals, learning rate, carry, frame, count) -> carry after `count` steps, signals, finiteness.
+
+    The latter two are those of each step, (CHUNK, ...).
+    """
     spec = system.spec
     factor = optimizers.rate_factor(spec, schedule_steps)
     toward = optimizers.direction(spec)
@@ -339,7 +347,7 @@ def _advance(system: System, signals: tuple[str, ...], exact: bool, schedule_ste
         value = system.evaluate(carry.point, frame) if whole is None else whole
         return listen.update(carry.point, carry.plateau, value=value)[1]
 
-    def step(carry: Carry, frame) -> Carry:
+    def step(carry: Carry, frame, learning_rate) -> Carry:
         key, for_batch, for_loss = jax.random.split(carry.key, 3)
         plateau, scale = carry.plateau, factor(carry.step)
         if spec.schedule == "plateau":
@@ -347,7 +355,7 @@ def _advance(system: System, signals: tuple[str, ...], exact: bool, schedule_ste
                 carry.step % spec.plateau_every == 0, lambda: evaluated(carry, frame), lambda: carry.plateau
             )
             scale = scale * plateau.scale
-        rate = spec.learning_rate * scale
+        rate = learning_rate * scale
         if exact:
             point, optimizer, order = system.descend(carry.point, frame, rate), (), carry.order
         else:
@@ -358,10 +366,10 @@ def _advance(system: System, signals: tuple[str, ...], exact: bool, schedule_ste
         return Carry(point, optimizer, plateau, order, key, carry.step + 1, carry.elapsed + scale)
 
     @jax.jit
-    def run(places, carry: Carry, frame, count):
+    def run(places, learning_rate, carry: Carry, frame, count):
         def body(index, state):
             carry, seen, finite = state
-            carry = step(carry, frame)
+            carry = step(carry, frame, learning_rate)
             if signals:
                 observed = system.measure(system.view(carry.point, frame), frame)
                 seen = seen.at[index].set(read_signals(observed, signals, places))

@@ -57,7 +57,7 @@ def _follow_parent() -> None:
 @contextmanager
 def _single_threaded() -> Iterator[None]:
     """Workers inherit one thread for linear algebra: on small matrices threads would only fight over the cores."""
-    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPROC")  # NPROC: of XLA's thread pool
     before = {name: os.environ.get(name) for name in names}
     os.environ.update(dict.fromkeys(names, "1"))
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -42,7 +43,7 @@ def energy_rank(values: np.ndarray) -> int:
 
 
 def random_energy_rank(run: Evidence) -> float:
-    draws = np.random.default_rng(0).normal(size=(200, run.system.size))
+    draws = np.random.default_rng(0).normal(size=(200, measures.system_of(run).size))
     return float(np.mean([energy_rank(draw) for draw in draws]))
 
 
@@ -70,11 +71,11 @@ def active_counts(run: Evidence) -> np.ndarray:
 
 def what_is_left(run: Evidence) -> list[float]:
     """Distance from the plateau after twelve relaxation times, as a share of the first."""
-    goal = run.system.goal()
+    goal = measures.system_of(run).goal()
     on = np.flatnonzero(goal)
     from .network import hessian_columns
 
-    curve = hessian_columns(run.system.objective, goal, measures.frame_of(run), on)[on]
+    curve = hessian_columns(measures.system_of(run).objective, goal, measures.frame_of(run), on)[on]
     root = np.sqrt(np.abs(goal[on]))
     slowest = float(np.linalg.eigvalsh(2 * root[:, None] * curve * root)[0])
     product = values_at(run, "product", [0.0, 12 / slowest / scale(run)])
@@ -83,7 +84,7 @@ def what_is_left(run: Evidence) -> list[float]:
 
 
 def distance_from_goal(run: Evidence) -> list[float]:
-    return [float(np.abs(run.trajectory["product"].values[-1] - run.system.goal()).max())]
+    return [float(np.abs(run.trajectory["product"].values[-1] - measures.system_of(run).goal()).max())]
 
 
 def _pairs(runs: Sequence[Evidence]) -> list[tuple[Evidence, Evidence]]:
@@ -104,7 +105,7 @@ def nearest_to_goal(runs: Sequence[Evidence]) -> list[float]:
     """How much farther than the undisturbed run each disturbed one stays from theta^{k+1}."""
 
     def nearest(run: Evidence) -> float:
-        return float(np.abs(run.trajectory["product"].values - run.system.goal()).max(axis=1).min())
+        return float(np.abs(run.trajectory["product"].values - measures.system_of(run).goal()).max(axis=1).min())
 
     return [nearest(disturbed) - nearest(calm) for calm, disturbed in _pairs(runs)]
 
@@ -123,7 +124,7 @@ def what_remains(run: Evidence) -> np.ndarray:
 def departures(run: Evidence) -> list[int]:
     """Per stage the number of entries that left, and the sum of their places, from plateau to plateau."""
     on = measures.active(_plateau_after(run, len(run.stages)))
-    gone = [np.flatnonzero(a & ~b) for a, b in zip(on[:-1], on[1:], strict=True)]
+    gone = [np.flatnonzero(a & ~b) for a, b in itertools.pairwise(on)]
     return [0, 0, *(int(number) for left in gone for number in (len(left), left.sum()))]
 
 
@@ -148,7 +149,7 @@ def shrinking(run: Evidence) -> list[float]:
     """Growth rate of log(|u|+|v|) of entries that leave, in the first third of the plateau that follows."""
     assert run.prediction is not None
     found = []
-    moments = [*(stage.time for stage in run.stages), float(run.trajectory["time"].values[-1])]
+    moments = [*measures.moments_of(run), float(run.trajectory["time"].values[-1])]
     for place, stage in enumerate(run.prediction.stages):
         for index in stage.extra["left"]:
             begin, end = moments[place : place + 2]
@@ -162,7 +163,7 @@ def shrinking(run: Evidence) -> list[float]:
 
 
 def _plateau_after(run: Evidence, count: int) -> np.ndarray:
-    moments = [stage.time for stage in run.stages]
+    moments = measures.moments_of(run)
     last = float(run.trajectory["time"].values[-1])
     ends = [*moments[1:], last][:count]
     return values_at(run, "product", (np.array(moments[:count]) + np.array(ends)) / 2)
@@ -221,7 +222,7 @@ def halving_ratios(runs: Sequence[Evidence]) -> float:
     """(p at a rate − p at half of it) over (p at half − p at a quarter), by norm: 2 for a method of first order."""
     order = sorted(runs, key=lambda run: -run.system.spec.learning_rate)
     ends = [final_products(run) for run in order]
-    first, second = (float(np.linalg.norm(a - b)) for a, b in zip(ends[:2], ends[1:3], strict=True))
+    first, second = (float(np.linalg.norm(a - b)) for a, b in itertools.pairwise(ends[:3]))
     return first / second
 
 
@@ -237,8 +238,8 @@ def _drifts(runs: Sequence[Evidence]) -> dict[tuple[str, bool], list[tuple[float
 
 def drift_exponents(runs: Sequence[Evidence]) -> list[float]:
     """With which power of the rate the drift falls, for each loss."""
-    groups = _drifts(runs)
-    return [float(np.polyfit(*np.log(np.array(rows).T), 1)[0]) for (_, decays), rows in groups.items() if not decays]
+    tables = [np.log(np.array(rows)) for (_, decays), rows in _drifts(runs).items() if not decays]
+    return [float(np.polyfit(table[:, 0], table[:, 1], 1)[0]) for table in tables]
 
 
 def drift_by_decay(runs: Sequence[Evidence]) -> list[float]:

@@ -75,7 +75,7 @@ EXPERIMENTS = (
         "gradual_rank",
         "flow",
         paper=Size(1, _instances(12)),
-        quick=Size(1, _instances(10, **SMALL)),
+        quick=Size(1, _instances(10, dim=10, tokens=5, samples=80)),
         fields={"stages": 6},
     ),
     Experiment(
@@ -112,16 +112,16 @@ EXPERIMENTS = (
         "flow",
         paper=Size(3, over("error", "squared", "log_cosh", "quartic", "logistic")),
         quick=Size(1, over("error", "squared", "log_cosh", "quartic", "logistic")),
-        fields={**LEAVER, "log10_alpha": -128.0, "stages": 3, "penalty": 1e-3},
+        fields={**LEAVER, "log10_alpha": -128.0, "stages": 2, "penalty": 1e-3},
     ),
     Experiment(
         "gradient_descent",
         "Does gradient descent on u and v tend to the flow, and keep what it conserves?",
         "gradual_rank",
         "train",
-        paper=Size(1, _equal_time(1400, 0.5, 0.25, 0.125, 0.0625)),
-        quick=Size(1, _equal_time(1400, 0.5, 0.25, 0.125)),
-        fields={**LEAVER, "log10_alpha": -8.0, "stages": 2},
+        paper=Size(1, _equal_time(960, 0.5, 0.25, 0.125, 0.0625)),
+        quick=Size(1, _equal_time(960, 0.5, 0.25, 0.125)),
+        fields={**LEAVER, "log10_alpha": -8.0, "stages": 1},
     ),
     Experiment(
         "conservation",
@@ -148,7 +148,7 @@ EXPERIMENTS = (
         "train",
         paper=Size(1),
         quick=Size(1),
-        fields={**LEAVER, "log10_alpha": -1000.0, "stages": 2, "horizon": 60.0, "learning_rate": 4.0},
+        fields={**LEAVER, "log10_alpha": -1000.0, "stages": 1, "horizon": 55.0, "learning_rate": 4.0},
     ),
     Experiment(
         "adam",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -88,10 +89,8 @@ def _visited(origin: Plateau, steps: Sequence[Step]) -> list[Plateau]:
     for step in steps:
         here, there = visited[-1], step.after
         if step.before is not here and len(step.entering) == 1 and here.force[step.entering[0]]:
-            try:
+            with suppress(RunsOff):  # out of turn, a coordinate may have nowhere to rest
                 there = here.move(step.entering[0]).to or there
-            except RunsOff:
-                pass  # out of turn, a coordinate may have nowhere to rest
         visited.append(there)
     return visited
 

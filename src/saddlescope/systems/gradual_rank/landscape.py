@@ -81,7 +81,7 @@ class Logs(NamedTuple):
 
 @dataclass(frozen=True)
 class Functions:
-    """The objective in NumPy: loss(p), force(p) = −dL/dp (p,), hessian(p, which): columns of d²L/dp² (p, len(which))."""
+    """The objective in NumPy: loss(p), force(p) = −dL/dp (p,), hessian(p, which) = columns of d²L/dp² (p, which)."""
 
     loss: Callable[[np.ndarray], float]
     force: Callable[[np.ndarray], np.ndarray]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,11 @@ from . import data
 
 ACTIVE = 1e-3
 """Share of the largest |p| above which an entry counts as nonnegligible."""
+
+
+def system_of(run: Evidence) -> Any:
+    """A Diagonal, which knows more than every System does."""
+    return run.system
 
 
 def scale(run: Evidence) -> float:
@@ -88,10 +94,15 @@ def values_at(run: Evidence, name: str, moments: Sequence[float] | np.ndarray) -
     return found.reshape(len(moments), *values.shape[1:])
 
 
+def moments_of(run: Evidence) -> list[float]:
+    """Measured times of the stages, in the run's order."""
+    return [float(stage.time) for stage in run.stages if stage.time is not None]
+
+
 def middles(run: Evidence, count: int) -> np.ndarray:
     """Moments midway between a stage and the next, for the first `count` stages as the run had them."""
-    moments = [stage.time for stage in run.stages][: count + 1]
-    return (np.array(moments[1:], float) + np.array(moments[:-1], float)) / 2
+    moments = moments_of(run)[: count + 1]
+    return (np.array(moments[1:]) + np.array(moments[:-1])) / 2
 
 
 def plateau_errors(run: Evidence, count: int) -> np.ndarray:
@@ -124,7 +135,7 @@ def force(run: Evidence, product: np.ndarray) -> np.ndarray:
     """g(theta) on the run's data."""
     from .network import compiled_force
 
-    return np.asarray(compiled_force(run.system.objective)(product, frame_of(run)))
+    return np.asarray(compiled_force(system_of(run).objective)(product, frame_of(run)))
 
 
 def curvature(run: Evidence, stage: Stage) -> np.ndarray:
@@ -190,7 +201,7 @@ def growth_errors(run: Evidence, count: int) -> np.ndarray:
     """
     assert run.prediction is not None
     errors = []
-    moments = [stage.time for stage in run.stages][: count + 1]
+    moments = moments_of(run)[: count + 1]
     for stage, begin, end in zip(run.prediction.stages, moments[:-1], moments[1:], strict=False):
         early, late = begin + 0.35 * (end - begin), begin + 0.65 * (end - begin)
         size = values_at(run, "log_size", [early, late])
@@ -204,10 +215,10 @@ def growth_errors(run: Evidence, count: int) -> np.ndarray:
 
 
 def force_errors(run: Evidence, count: int) -> np.ndarray:
-    """|g(theta(t)) − g(theta^k)| off the support, relative to the largest, at both ends of the middle of each plateau."""
+    """|g(theta(t)) − g(theta^k)| off the support, relative to the largest, at 35% and 65% of each plateau."""
     assert run.prediction is not None
     errors = []
-    moments = [stage.time for stage in run.stages][: count + 1]
+    moments = moments_of(run)[: count + 1]
     for stage, begin, end in zip(run.prediction.stages, moments[:-1], moments[1:], strict=False):
         off, pull = theta(run, stage) == 0, force(run, theta(run, stage))
         for share in (0.35, 0.65):
@@ -266,7 +277,7 @@ def active_wander(run: Evidence, count: int, size: float) -> np.ndarray:
     found = []
     time, logs = run.trajectory["time"].values, run.trajectory["log_size"].values
     stages = in_the_limit(run, count)
-    for before, stage in zip(stages[:-1], stages[1:], strict=True):
+    for before, stage in itertools.pairwise(stages):
         index = coordinates(stage)[0]
         end = np.interp(np.log(4 * size), *_rising(logs[:, index], time, measured_time(run, stage)))
         middle = (measured_time(run, before) + measured_time(run, stage)) / 2
@@ -313,11 +324,11 @@ def curve_distances(runs: Sequence[Evidence], name: str = "loss") -> np.ndarray:
     last = min(run.trajectory["time"].values[-1] for run in order)
     grid = np.linspace(0, last, 4000)
     curves = [values_at(run, name, grid) for run in order]
-    return np.array([np.abs(a - b).mean() for a, b in zip(curves[:-1], curves[1:], strict=True)])
+    return np.array([np.abs(a - b).mean() for a, b in itertools.pairwise(curves)])
 
 
 def unit_logs(run: Evidence) -> tuple[np.ndarray, np.ndarray]:
     """log|u+v| and log|u−v| of theta_0."""
-    unit = data.unit_weights(run.system.size, run.seed, run.system.spec.equal_start)
+    unit = data.unit_weights(system_of(run).size, run.seed, run.system.spec.equal_start)
     with np.errstate(divide="ignore"):
         return np.log(np.abs(unit.u + unit.v)), np.log(np.abs(unit.u - unit.v))

@@ -153,8 +153,8 @@ def _check_smooth(h, inputs: np.ndarray, size: int) -> None:
         order, point = found
         raise BadArgument(
             f"h is not smooth (Definition 3.1 wants two continuous derivatives in p): its derivative of order {order} "
-            f"jumps near p = {np.array2string(point, precision=3, threshold=6)}. Use a smooth activation (GeLU for ReLU), "
-            "or say smooth=False if you know this"
+            f"jumps near p = {np.array2string(point, precision=3, threshold=6)}. Use a smooth activation (GeLU for "
+            "ReLU), or say smooth=False if you know this"
         )
 
 

@@ -198,7 +198,8 @@ class LinearSpec(TaughtSpec):
 class FullSpec(Spec):
     """Eq. (1) with weight matrices that are not diagonal, taught by a diagonal teacher (Fig. 2 d-f).
 
-    dim: d.  head_dim: d' of the matrices W (d, d'); null: d.  tokens: n.  samples: N.  teacher_seed: as of gradual_rank.
+    dim: d.  head_dim: d' of the matrices W (d, d'); null: d.  tokens: n.  samples: N.
+    teacher_seed: as of gradual_rank.
     log10_alpha: of the standard deviation of initial weights.
     block: size of the blocks on the diagonal outside of which weights are zero; null: full matrices.
     """
