@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -9,6 +10,9 @@ import types
 from pathlib import Path
 
 import pytest
+
+# Tests run side by side: each keeps XLA's thread pool to one thread, before jax is first imported.
+os.environ.setdefault("NPROC", "1")
 
 import saddlescope.core.precision  # noqa: F401  (networks called directly are 64 bits too, whatever ran before)
 

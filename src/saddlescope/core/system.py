@@ -49,7 +49,8 @@ class System(ABC):
     Class attributes: name ("room" or "room/variant"), paper (citation key), summary (one line), spec_type,
     faces, presets (at least tiny, quick, paper: overrides of the Spec's defaults; each "tiny..." is checked by
     the conformance suite), observables (name -> dimension names of what `measure` returns), claims, kept (whether
-    its runs may be stored: its name, version and sources say all that decides them).
+    its runs may be stored: its name, version and sources say all that decides them), columns (entries of Stage.extra
+    that tables show, and under which heading).
     """
 
     name: ClassVar[str]
@@ -62,6 +63,7 @@ class System(ABC):
     arrays: ClassVar[Literal["any", "jax"]] = "any"
     batched: ClassVar[bool] = False
     kept: ClassVar[bool] = True
+    columns: ClassVar[Mapping[str, str]] = {}
     claims: ClassVar[Sequence[Any]] = ()
     spec: Any
 

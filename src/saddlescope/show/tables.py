@@ -198,12 +198,24 @@ def outcomes(found: Sequence[Outcome]) -> Rows:
 def _stage_table(found: Sequence[Outcome]) -> Table:
     several = len(found) > 1
     title = f"{found[0].face} {found[0].system.name}"
-    table = _table(title, *(["seed"] if several else []), "stage", "label", "time", "loss after")
+    # A system says which of its own words about a stage a table should show; a face may not know all of them.
+    extras = {
+        name: column
+        for name, column in found[0].system.columns.items()
+        if any(name in stage.extra for outcome in found for stage in outcome.stages)
+    }
+    first = ["seed"] if several else []
+    table = _table(title, *first, "stage", "label", "time", *extras.values(), "loss after")
     for outcome in found:
         for stage in outcome.stages:
-            row = [str(stage.index), stage.label, number(stage.time), number(stage.loss, 9)]
+            more = [_cell(stage.extra.get(name)) for name in extras]
+            row = [str(stage.index), stage.label, number(stage.time), *more, number(stage.loss, 9)]
             table.add_row(*([str(outcome.seed)] if several else []), *row)
     return table
+
+
+def _cell(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else number(value)
 
 
 def _distribution(found: Sequence[Outcome]) -> Table:

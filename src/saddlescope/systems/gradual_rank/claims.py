@@ -432,7 +432,7 @@ CLAIMS = (
         expected=lambda runs: np.ones(4),
         relation=close(0.1, because=HALVES),
         experiment="conservation",
-        seeds=together(15),
+        seeds=together(10),
     ),
     Claim(
         name="weight_decay_breaks_conservation",
@@ -441,7 +441,7 @@ CLAIMS = (
         measured=lambda runs: answers.drift_by_decay(runs),
         relation=bounded(lower=3.0, because="a term that conserved it would add nothing"),
         experiment="conservation",
-        seeds=together(15),
+        seeds=together(10),
     ),
     Claim(
         name="logarithmic_steps",
@@ -454,7 +454,7 @@ CLAIMS = (
     ),
     Claim(
         name="descent_beyond_floats",
-        says="At alpha = 1e-1000 gradient descent goes through the predicted first stage.",
+        says="Where weights are no floating-point numbers, gradient descent goes through the predicted first stage.",
         source=(OURS, "README, Steps in logarithms"),
         measured=lambda run: measures.times(run, 1),
         expected=lambda run: measures.predicted_times(run, 1),

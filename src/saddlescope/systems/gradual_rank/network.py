@@ -83,6 +83,7 @@ class Objective:
     error: Callable[[Any, Any], Any]
     penalty: float = 0.0
 
+    @source(PAPER, "Eq. (2)", "Definition 3.1")
     def __call__(self, product: Any, frame: Frame, batch: Samples | None = None) -> Any:
         inputs, targets = frame.samples if batch is None else batch
         output = self.h(inputs, product, *frame.frozen)

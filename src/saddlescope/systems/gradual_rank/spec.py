@@ -94,7 +94,9 @@ class TaughtSpec(DiagonalSpec):
 class TransformerSpec(TaughtSpec):
     """An attention head with diagonal weights (Eq. (1)), or layers of heads with feed-forward layers (Example 3.2).
 
-    dim: d of the tokens.  tokens: n.  samples: N.
+    dim: d, the size of a token.
+    tokens: n, in a sequence.
+    samples: N, sequences.
     layers, heads: both 1: Eq. (1) alone, without residual connections and feed-forward layers; else Example 3.2.
     activation: of the frozen feed-forward layers: gelu, or relu (not smooth: the theorem does not cover it).
     teacher_seed: of the teacher, a network of the same form.
@@ -148,7 +150,8 @@ KICKED = ("support", "noticeable", "newcomer")
 class PerturbedSpec(TransformerSpec):
     """A run that starts on a plateau, pushed off it (Figs 9, 10).
 
-    stage: on whose plateau it starts (0: at the origin).  moment: share of the way to the next stage that is over.
+    stage: on whose plateau it starts (0: at the origin).
+    moment: share of the way to the next stage that is over.
     noise: standard deviation of what is added to u and v; 0: the undisturbed run.
     kicked: support: the active coordinates, u and v by the same amount (Assumption 4.3); newcomer: these and the next
         to enter (Assumption 4.4); noticeable: all with |u| or |v| above 1e-5, u and v apart, as the paper does.
@@ -172,7 +175,8 @@ class PerturbedSpec(TransformerSpec):
 class LinearSpec(TaughtSpec):
     """The diagonal linear network f = sum_i u_i v_i x_i (footnote 2).
 
-    coefficients: of the teacher.  samples: N; null: identity covariance, of which everything is known.
+    coefficients: of the teacher.
+    samples: N; null: identity covariance, of which everything is known.
     """
 
     PROBLEM: ClassVar[tuple[str, ...]] = (*TaughtSpec.PROBLEM, "coefficients", "samples")
@@ -198,7 +202,10 @@ class LinearSpec(TaughtSpec):
 class FullSpec(Spec):
     """Eq. (1) with weight matrices that are not diagonal, taught by a diagonal teacher (Fig. 2 d-f).
 
-    dim: d.  head_dim: d' of the matrices W (d, d'); null: d.  tokens: n.  samples: N.
+    dim: d, the size of a token.
+    head_dim: d' of the matrices W (d, d'); null: d.
+    tokens: n, in a sequence.
+    samples: N, sequences.
     teacher_seed: as of gradual_rank.
     log10_alpha: of the standard deviation of initial weights.
     block: size of the blocks on the diagonal outside of which weights are zero; null: full matrices.

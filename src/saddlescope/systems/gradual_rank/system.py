@@ -32,6 +32,7 @@ class Diagonal(System):
     spec: DiagonalSpec
     faces = ("train", "flow", "predict")
     observables = {"loss": (), "product": ("coordinate",), "log_size": ("coordinate",)}
+    columns = {"limit_time": "in the limit", "left": "left"}
     arrays = "jax"
 
     @property
