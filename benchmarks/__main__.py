@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -109,7 +111,82 @@ def imports() -> Iterator[Row]:
         yield (f"saddlescope {name} / import numpy", f"{(spent - bare) / (numpy - bare):.1f} x", "at most 4 x")
 
 
-BENCHMARKS = (imports, statistics, init_scale, dimension, ensemble)
+def _evaluations(trajectory) -> int:
+    """Of the right-hand side, from how the solver says it was done."""
+    return int(re.findall(r"\((\d+) evaluations", trajectory.attrs["solver"])[0])
+
+
+def smallness() -> Iterator[Row]:
+    """Evaluations of one flow of gradual_rank to time 405 against alpha, relative to 1e-32 (N=200)."""
+    counts = {}
+    for power in (-8.0, -32.0, -128.0, -1000.0, -10_000.0):
+        chosen = system("gradual_rank", log10_alpha=power, horizon=405.0, stages=1)
+        counts[power] = _evaluations(flow(chosen))
+    ratios = ", ".join(f"1e{power:g}: {counts[power] / counts[-32.0]:.2f}" for power in counts)
+    yield ("evaluations of a flow against alpha=1e-32", ratios, "1e-1000: at most 3")
+
+
+def descent() -> Iterator[Row]:
+    """The paper-size flow of gradual_rank against plain gradient descent over the same time, extrapolated."""
+    paper = {"samples": 1000, "stages": 1, "log10_alpha": -32.0}
+    chosen = system("gradual_rank", horizon=1000.0, **paper)
+    start = chosen.start(0)
+    prediction = chosen.predict(start)
+    began = time.perf_counter()
+    smooth = flow(chosen, start=start, prediction=prediction, solver="loose")
+    spent = time.perf_counter() - began
+    rate, few = 0.43, 300
+    short = system("gradual_rank", steps=few, learning_rate=rate, **paper)
+    step = seconds(lambda: train(short, start=start, prediction=prediction)) / few
+    steps = 1000 * chosen.spec.log_inverse_alpha / rate
+    yield (
+        f"GD at rate {rate} to t=1000 ({steps:,.0f} steps, extrapolated from {few}) / flow, N=1000, alpha=1e-32",
+        f"{step * steps / spent:.0f} x ({spent:.0f} s, {_evaluations(smooth)} evaluations)",
+        "at least 20 x",
+    )
+
+
+def kernel() -> Iterator[Row]:
+    """One gradient of the head against the formula as written, by einsum (N=1000)."""
+    import jax
+    import jax.numpy as jnp
+
+    chosen: Any = system("gradual_rank", samples=1000)
+    frame = jax.tree.map(jnp.asarray, chosen.start(0).frame)
+    x, y = frame.samples
+    p = jnp.asarray(np.random.default_rng(0).normal(size=chosen.spec.size))
+
+    def plain(p):
+        kq, vo = jnp.split(p, 2)
+        weights = jax.nn.softmax(jnp.einsum("aid,d,ajd->aij", x, kq, x), axis=-1)
+        return jnp.mean((y - jnp.einsum("aij,ajd,d->aid", weights, x, vo)) ** 2) / 2
+
+    def by_hand(p):
+        """The same in NumPy, without a compiler."""
+        kq, vo = np.split(p, 2)
+        scores = np.einsum("aid,d,ajd->aij", ax, kq, ax)
+        weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        weights /= weights.sum(axis=-1, keepdims=True)
+        mixed = np.einsum("aij,ajd->aid", weights, ax)
+        rest = (ay - mixed * vo) / ay.size
+        pull = np.einsum("aid,d,ajd->aij", rest, vo, ax)
+        pull = weights * (pull - (weights * pull).sum(axis=-1, keepdims=True))
+        return np.r_[np.einsum("aij,aid,ajd->d", pull, ax, ax), (rest * mixed).sum(axis=(0, 1))]
+
+    ax, ay = np.asarray(x), np.asarray(y)
+    ours = jax.jit(chosen.objective.force)
+    compiled = jax.jit(jax.grad(plain))
+    assert np.allclose(ours(p, frame), by_hand(np.asarray(p)), rtol=1e-9, atol=1e-12)
+    times = {
+        "ours": seconds(lambda: ours(p, frame).block_until_ready(), 21),
+        "compiled einsum": seconds(lambda: compiled(p).block_until_ready(), 21),
+        "NumPy einsum": seconds(lambda: by_hand(np.asarray(p)), 3),
+    }
+    for name in ("compiled einsum", "NumPy einsum"):
+        yield (f"gradient by {name} / ours, N=1000", f"{times[name] / times['ours']:.1f} x", "at least 2 x")
+
+
+BENCHMARKS = (imports, statistics, init_scale, dimension, ensemble, kernel, smallness, descent)
 
 
 def main() -> None:

@@ -30,6 +30,11 @@ def _module_from_contributing() -> types.ModuleType:
 EXAMPLE = _module_from_contributing()
 
 
+def pytest_collection_modifyitems(items):
+    """The longest file first: files are dealt out in this order, and nobody should wait for the last one."""
+    items.sort(key=lambda item: item.path.name != "test_reproduce.py")
+
+
 @pytest.fixture
 def squares():
     """The example system with its tiny preset."""

@@ -169,6 +169,13 @@ class System(ABC):
         """d velocity / d state as a matrix over the ravelled state."""
         raise self._undeclared("jacobian")
 
+    def cheap_jacobian(self, frame: Any) -> Callable[[Any], Any]:
+        """state -> the Jacobian, nearly: a function for one integration, which may reuse what it computed before.
+
+        Implicit solvers need no more; the first call must be exact.
+        """
+        raise self._undeclared("cheap_jacobian")
+
     def linearize(self, state: Any, frame: Any) -> Any:
         """x -> J x for states x, without forming the Jacobian J; declared only where J is symmetric.
 

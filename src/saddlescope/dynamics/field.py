@@ -60,7 +60,9 @@ class Field:
     def jacobian(self) -> Callable[[float, np.ndarray], np.ndarray] | None:
         if not self.system.declares("jacobian"):
             return None
-        return self._warped(lambda state: np.asarray(self.system.jacobian(self.layout.unravel(state), self.frame)))
+        exact = lambda state: self.system.jacobian(state, self.frame)  # noqa: E731
+        matrix = self.system.cheap_jacobian(self.frame) if self.system.declares("cheap_jacobian") else exact
+        return self._warped(lambda state: np.asarray(matrix(self.layout.unravel(state))))
 
     @property
     def product(self) -> Callable[[np.ndarray], Callable[[np.ndarray], np.ndarray]]:

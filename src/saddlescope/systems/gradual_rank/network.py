@@ -96,6 +96,11 @@ class Objective:
 
 
 @cache
+def compiled_output(h: Callable[..., Any]) -> Callable[..., Any]:
+    return jax.jit(h)
+
+
+@cache
 def compiled_loss(objective: Objective) -> Callable[..., Any]:
     return jax.jit(objective)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,6 +35,10 @@ class Own(Diagonal):
     @property
     def size(self) -> int:
         return self.coordinates
+
+    @property
+    def problem_key(self) -> Hashable:
+        return type(self), self.spec.problem  # the class holds the data
 
     @property
     def objective(self) -> Any:

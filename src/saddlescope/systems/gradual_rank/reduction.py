@@ -6,6 +6,7 @@ kept though one would do: signs of u and v, u = v and the discrete steps then ne
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -114,6 +115,34 @@ def answers(state: LogState) -> np.ndarray:
     """Coordinates whose p moves noticeably with the state: those columns of the Jacobian are not zero."""
     return np.flatnonzero(np.maximum(np.asarray(state.rise), np.asarray(state.fall)) > np.log(SLIGHT) / 2)
 
+
+class Columns:
+    """The Hessian's columns of coordinates that answer, computed anew only where p has moved since.
+
+    compute: (p, which) -> columns (p, len(which)).
+    """
+
+    def __init__(self, size: int, compute: Callable[[np.ndarray, np.ndarray], np.ndarray]):
+        self.compute = compute
+        self.columns = np.zeros((size, size))
+        self.known = np.zeros(size, bool)
+        self.place = np.zeros(size)
+
+    def at(self, state: LogState) -> np.ndarray:
+        p = np.asarray(product(state))
+        if np.abs(p - self.place).max() > REUSE * np.abs(p).max():
+            self.known[:] = False
+        missing = np.setdiff1d(answers(state), np.flatnonzero(self.known))
+        if missing.size:
+            if not self.known.any():
+                self.place, self.columns = p, np.zeros_like(self.columns)
+            self.columns[:, missing] = self.compute(p, missing)
+            self.known[missing] = True
+        return self.columns
+
+
+REUSE = 0.1
+"""Share of the largest |p| by which entries may move before the Hessian is computed anew."""
 
 SLIGHT = 1e-8
 """u² + v² below which a coordinate's column of the Jacobian is left out: it is noise to an implicit step."""

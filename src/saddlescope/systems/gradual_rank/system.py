@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -56,7 +56,7 @@ class Diagonal(System):
     @property
     def problem(self) -> Any:
         """What alpha and the seed do not change, shared by all runs of it (a forecast.Problem)."""
-        key = type(self), self.spec.problem
+        key = self.problem_key
         if key not in _PROBLEMS:
             from .forecast import Problem
 
@@ -64,6 +64,11 @@ class Diagonal(System):
                 _PROBLEMS.pop(next(iter(_PROBLEMS)))
             _PROBLEMS[key] = Problem(*self.arrays_of_problem(), self.objective, self.size)
         return _PROBLEMS[key]
+
+    @property
+    def problem_key(self) -> Hashable:
+        """What decides the problem: the same for systems that differ in their start alone."""
+        return type(self).arrays_of_problem, self.objective, self.spec.problem
 
     @property
     def code(self) -> Any:
@@ -142,13 +147,18 @@ class Diagonal(System):
         return self.objective.force(reduction.product(state), frame)
 
     def jacobian(self, state: Any, frame: Frame) -> np.ndarray:
-        """Columns of coordinates that are still negligible are left out: k products with the Hessian, not p."""
+        return self.cheap_jacobian(frame)(state)
+
+    def cheap_jacobian(self, frame: Frame) -> Callable[[Any], np.ndarray]:
+        """Of k active coordinates, k products with the Hessian, and of those that moved little, the last ones."""
         from . import network, reduction
 
-        which = reduction.answers(state)
-        columns = np.zeros((self.size, self.size))
-        columns[:, which] = network.hessian_columns(self.objective, np.asarray(reduction.product(state)), frame, which)
-        return reduction.jacobian(state, columns, frame.log_inverse_alpha)
+        def columns_of(product: np.ndarray, which: np.ndarray) -> np.ndarray:
+            return network.hessian_columns(self.objective, product, frame, which)
+
+        memory = reduction.Columns(self.size, columns_of)
+        scale = frame.log_inverse_alpha
+        return lambda state: reduction.jacobian(state, memory.at(state), scale)
 
     def largest_weight(self, point: Any, frame: Frame) -> Any:
         if isinstance(point, Weights):
@@ -233,11 +243,11 @@ class Transformer(Diagonal):
         return Objective(h, ERRORS[self.spec.error], self.spec.penalty)
 
     def arrays_of_problem(self) -> tuple[Samples, tuple[Any, ...]]:
-        import jax
+        from .network import compiled_output
 
         frozen, inputs = data.feed_forward(self.spec), data.tokens(self.spec)
         truth = data.teacher(self.spec.teacher_seed, (self.spec.layers, self.spec.heads, self.spec.dim))
-        targets = jax.jit(self.objective.h)(inputs, truth, *frozen)
+        targets = compiled_output(self.objective.h)(inputs, truth, *frozen)
         return Samples(inputs, np.asarray(targets)), frozen
 
     def coordinate_name(self, index: int) -> str:
@@ -350,12 +360,10 @@ class Full(System):
 
     @cached_property
     def _frame(self) -> FullFrame:
-        import jax
-
-        from .network import head
+        from .network import compiled_output, head
 
         spec, inputs = self.spec, data.tokens(self.spec)
-        targets = jax.jit(head)(inputs, data.teacher(spec.teacher_seed, (1, 1, spec.dim)))
+        targets = compiled_output(head)(inputs, data.teacher(spec.teacher_seed, (1, 1, spec.dim)))
         return FullFrame(Samples(inputs, np.asarray(targets)), data.block_mask(spec.dim, spec.width, spec.block))
 
     def view(self, point: Matrices, frame: FullFrame) -> Matrices:
