@@ -14,13 +14,20 @@ class Mark(NamedTuple):
 
     observable, index: which number to look at, e.g. "loss", () or "coordinate", (36,).
     level: the value to be passed (unused by "peak").
-    event: "falls" and "rises" mean the first passage; "stays above" the last rise; "peak" the highest point.
+    event: "falls" and "rises" mean the first passage, or the count-th; "stays above" the last rise; "peak" the highest
+    point.
     """
 
     observable: str
     level: float
     event: Literal["falls", "rises", "stays above", "peak"] = "falls"
     index: tuple[int, ...] = ()
+    count: int = 1
+
+    @property
+    def once(self) -> bool:
+        """Whether the first passage is all that matters."""
+        return self.event in ("falls", "rises") and self.count == 1
 
     def read(self, observables: Mapping[str, Any]) -> Any:
         """The number (or, of a batch or a series, the numbers) that this mark looks at."""
@@ -51,9 +58,10 @@ class Mark(NamedTuple):
             if before == len(series) - 1:
                 return None
         else:
-            if not beyond.any():
+            begins = np.flatnonzero(beyond & ~np.r_[False, beyond[:-1]])
+            if len(begins) < self.count:
                 return None
-            before = int(np.argmax(beyond)) - 1
+            before = int(begins[self.count - 1]) - 1
         if before < 0:
             return float(time[0])
         gap, next_gap = excess[before], excess[before + 1]

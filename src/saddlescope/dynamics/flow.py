@@ -60,9 +60,8 @@ def flow(
     if prolong:
         horizon = system.horizon(prediction, start.frame) if prediction else None
         if horizon is None:
-            raise BadArgument(
-                f"`horizon` must be set: no theory says how long {system.name} takes with these parameters"
-            )
+            why = prediction.notes[0] if prediction and prediction.notes else "no theory says how long it takes"
+            raise BadArgument(f"`horizon` must be set for {system.name} with these parameters: {why}")
     path = _integrate(field, 0.0, horizon, field.origin, chosen, level_marks(prediction), tick)
     for _ in range(PROLONGATIONS if prolong else 0):
         if path.outcome != FINISHED or arrived(system, field.measure(path.state[-1]), prediction):
@@ -196,8 +195,11 @@ def horizon_result(
     """FINISHED, or what the horizon was too short for and which one would suffice."""
     if prediction is None:
         return FINISHED
-    expected = len(prediction.marks)
-    seen = sum(mark.passage(time, observables) is not None for mark in prediction.marks)
+    # A stage to which theory gives no time, while it does to others, is one that does not happen.
+    timed = [stage.time is not None for stage in prediction.stages]
+    marks = [mark for mark, known in zip(prediction.marks, timed, strict=True) if known or not any(timed)]
+    expected = len(marks)
+    seen = sum(mark.passage(time, observables) is not None for mark in marks)
     last = {name: values[-1] for name, values in observables.items()}
     if seen == expected:
         if not prolonged or arrived(system, last, prediction):

@@ -198,7 +198,7 @@ class _Run:
         """
         near: set[int] = set()
         for number, mark in enumerate(self.marks):
-            lasting = mark.event == "stays above"
+            lasting = not mark.once
             if number in self.crossed and not lasting:
                 continue
             series = signals[:, self.signals.index((mark.observable, mark.index))]

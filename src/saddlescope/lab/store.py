@@ -200,7 +200,7 @@ def _prediction_from(fields: dict[str, Any] | None) -> Prediction | None:
 
     from saddlescope.core.stage import Mark
 
-    marks = [Mark(name, level, event, tuple(index)) for name, level, event, index in fields["marks"]]
+    marks = [Mark(name, level, event, tuple(index), count) for name, level, event, index, count in fields["marks"]]
     return Prediction(
         stages=tuple(Stage.from_dict(stage) for stage in fields["stages"]),
         marks=tuple(marks),

@@ -145,7 +145,7 @@ def _moment(spec: TransformerSpec, level: float, log10_alpha: float) -> float:
     """Plain time at which some |p| of a head first passes a level."""
     origin = _origin(spec)
     start = _small(data.unit_weights(spec.size, 0), log10_alpha)
-    longest = -10 * log10_alpha * np.log(10) / origin.scale
+    longest = -10 * log10_alpha * np.log(10) / origin.units.force
     path = _flow(origin.functions, start, longest, lambda u, v: float(np.abs(u * v).max()) - level)
     return path.crossings[0][0]
 
@@ -330,7 +330,7 @@ def _leaving() -> list[tuple[list[int], np.ndarray, np.ndarray]]:
     found = []
     for step in _walk(LEAVER, LEAVER_SEED, LEAVER_STAGES):
         came = np.setdiff1d(step.after.support, step.before.support)
-        found.append((list(step.left), came, step.after.functions.force(step.after.product) / step.after.scale))
+        found.append((list(step.left), came, step.after.functions.force(step.after.product) / step.after.units.force))
     return found
 
 
@@ -431,7 +431,7 @@ def shows_lemma_c6() -> Shown:
     """Halfway through the first plateau of a head at alpha = 1e-4."""
     origin = _origin(HEAD)
     start = _small(data.unit_weights(HEAD.size, 0), -4)
-    middle = _end(_flow(origin.functions, start, 2 * np.log(10) / origin.scale))
+    middle = _end(_flow(origin.functions, start, 2 * np.log(10) / origin.units.force))
     at_rest, now = origin.functions.force(np.zeros(HEAD.size)), origin.functions.force(middle.u * middle.v)
     differs = np.sign(now) != np.sign(at_rest)
     return float(differs.mean()), float(differs[at_rest != 0].mean())
@@ -440,7 +440,7 @@ def shows_lemma_c6() -> Shown:
 def shows_lemma_c7() -> Shown:
     """t_1 of Eq. (24) in units of log(1/alpha), against T_1 + epsilon for four epsilon."""
     first = float(_plateau_path().crossings[0][0]) / (32 * np.log(10))
-    limits = 1 / _linear().scale + np.array([0.2, 0.1, 0.05, 0.02])
+    limits = 1 / _linear().units.force + np.array([0.2, 0.1, 0.05, 0.02])
     return float(np.mean(first < limits)), float(np.mean(first >= limits))
 
 
@@ -473,7 +473,7 @@ def shows_lemma_c9() -> Shown:
     path, c = _plateau_path(), 0.1
     scale = 32 * np.log(10)
     u, v = _weights(path)
-    total = (u + v)[path.time <= (1 / _linear().scale - 0.1) * scale, 0]
+    total = (u + v)[path.time <= (1 / _linear().units.force - 0.1) * scale, 0]
     outside = [np.mean((value <= c) | (value >= 2 - c)) for value in (total, -np.log(total) / scale)]
     return float(outside[0]), float(outside[1])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +17,7 @@ from saddlescope.core.system import Start
 from . import network, reduction
 from .data import Frame, Samples, Weights
 from .landscape import Functions, Logs, Plateau, RunsOff
-from .prediction import Step, algorithm_1, at_finite_alpha
+from .prediction import Passage, Step, Walk, algorithm_1, at_finite_alpha
 from .reduction import NOTHING, LogState
 
 if TYPE_CHECKING:
@@ -59,22 +59,34 @@ def forecast(system: Diagonal, start: Start) -> Prediction:
     logs = logs_of(point)
     unit = Logs(logs.rise + scale, logs.fall + scale)
     limit = algorithm_1(origin, unit, spec.stages)
-    moments = at_finite_alpha(origin, logs, limit.steps)
-    order = sorted(range(len(moments)), key=lambda k: (np.isnan(moments[k]), moments[k], k))
+    passages, rests = at_finite_alpha(origin, logs, limit.steps)
+    # A stage that does not happen at this alpha stands where Algorithm 1 has it.
+    when = [step.time * scale if np.isnan(p.time) else p.time for step, p in zip(limit.steps, passages, strict=True)]
+    order = sorted(range(len(when)), key=lambda k: when[k])
     steps = [limit.steps[k] for k in order]
-    visited = _visited(origin, steps)
+    visited = _visited(origin, steps, rests)
+    last = next(plateau for plateau in reversed(visited) if plateau is not None)
     return Prediction(
         stages=tuple(
-            _stage(system, index, step, moments[k] / scale, plateau)
-            for index, (k, step, plateau) in enumerate(zip(order, steps, visited[1:], strict=True), start=1)
+            _stage(system, index, limit.steps[k], passages[k].time / scale, plateau)
+            for index, (k, plateau) in enumerate(zip(order, visited[1:], strict=True), start=1)
         ),
-        marks=tuple(_mark(step) for step in steps),
+        marks=tuple(_mark(limit.steps[k], passages[k].count) for k in order),
         initial_loss=origin.loss,
-        plateaus=tuple(_point(logs, plateau) for plateau in visited),
-        observables={"loss": visited[-1].loss, "product": visited[-1].product},
+        plateaus=tuple(_point(logs, p) for p in visited if p is not None) if None not in visited else (),
+        observables={"loss": last.loss, "product": last.product},
         solver="Algorithm 1, corrected for finite alpha",
-        notes=(f"the sequence ends after stage {len(limit.steps)}: {limit.ended}",) if limit.ended else (),
+        notes=tuple(_notes(system, limit, passages)),
     )
+
+
+def _notes(system: Diagonal, limit: Walk, passages: Sequence[Passage]) -> Iterator[str]:
+    if limit.ended:
+        yield f"the sequence ends after stage {len(limit.steps)}: {limit.ended}"
+    for step, passage in zip(limit.steps, passages, strict=True):
+        if np.isnan(passage.time):
+            name = system.coordinate_name(step.lead)
+            yield f"{name} never reaches half of its theta^k at this alpha: stages overlap, or alpha is too large"
 
 
 def logs_of(point: Weights | LogState) -> Logs:
@@ -83,41 +95,62 @@ def logs_of(point: Weights | LogState) -> Logs:
     return Logs(*(np.where(np.asarray(part) > NOTHING / 2, part, -np.inf) for part in state))
 
 
-def _visited(origin: Plateau, steps: Sequence[Step]) -> list[Plateau]:
-    """The plateaus when the stages come in this order: Algorithm 1's own, unless alpha has swapped two of them."""
-    visited = [origin]
-    for step in steps:
-        here, there = visited[-1], step.after
-        if step.before is not here and len(step.entering) == 1 and here.force[step.entering[0]]:
+def _visited(origin: Plateau, steps: Sequence[Step], rests: Sequence[Plateau]) -> list[Plateau | None]:
+    """The plateaus when the stages come in this order, None where there is none.
+
+    Algorithm 1's own, unless alpha has swapped stages: then where the run rests with the same entries, or where
+    Algorithm 1 would have gone in this order.
+    """
+    visited: list[Plateau | None] = [origin]
+    entered: set[int] = set()
+    active: set[int] = set()
+    for place, step in enumerate(steps):
+        entered |= set(step.entering)
+        active = (active | set(step.entering)) - set(step.left)
+        here, there = visited[-1], None
+        # The set of what has entered says whether Algorithm 1 was here too.
+        usual = {i for other in steps if other.time <= step.time for i in other.entering}
+        if usual == entered and all(other.time <= step.time for other in steps[: place + 1]):
+            there = step.after
+        elif match := [plateau for plateau in rests if set(plateau.support.tolist()) == active]:
+            there = match[0]
+        elif here is not None and len(step.entering) == 1 and here.force[step.lead]:
             with suppress(RunsOff):  # out of turn, a coordinate may have nowhere to rest
-                there = here.move(step.entering[0]).to or there
+                there = here.move(step.lead).to
         visited.append(there)
     return visited
 
 
-def _stage(system: Diagonal, index: int, step: Step, time: float, plateau: Plateau) -> Stage:
+def _stage(system: Diagonal, index: int, step: Step, time: float, plateau: Plateau | None) -> Stage:
     """support, values: theta^k.  curvature: least eigenvalue of the Hessian there, which `strict` wants positive."""
+    own = (
+        {}
+        if plateau is None
+        else {
+            "support": plateau.support.tolist(),
+            "values": plateau.product[plateau.support].tolist(),
+            "curvature": float(plateau.curvatures[0]),
+            "strict": plateau.strict,
+        }
+    )
     return Stage(
         index,
         None if np.isnan(time) else time,
-        plateau.loss,
+        None if plateau is None else plateau.loss,
         " and ".join(system.coordinate_name(i) for i in step.entering),
         {
             "coordinates": list(step.entering),
             "left": list(step.left),
             "limit_time": step.time,
             "runner_up": step.runner_up,
-            "support": plateau.support.tolist(),
-            "values": plateau.product[plateau.support].tolist(),
-            "curvature": float(plateau.curvatures[0]),
-            "strict": plateau.strict,
+            **own,
         },
     )
 
 
-def _mark(step: Step) -> Mark:
-    """Where the coordinate passes half of its theta^k. Of tied ones, whose ratio is constant, the first will do."""
-    return Mark("product", step.level, "rises" if step.level > 0 else "falls", step.entering[:1])
+def _mark(step: Step, count: int) -> Mark:
+    """Where the coordinate passes half of its theta^k, for the count-th time."""
+    return Mark("product", step.level, "rises" if step.level > 0 else "falls", (step.lead,), count)
 
 
 def _point(logs: Logs, plateau: Plateau) -> LogState:

@@ -8,7 +8,7 @@ first has come to rest.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -18,14 +18,19 @@ import numpy as np
 from saddlescope.core.source import source
 from saddlescope.numerics.integrate import STOPPED, Path, integrate
 
-SEED = 1e-5
-"""|p| of the largest entering coordinate at which an orbit begins; up to there it is followed to second order."""
+SEED = 1e-6
+"""|p| of an entering coordinate at which an orbit begins, as a share of what it will reach; up to there it is followed
+to second order."""
 
-JOIN, DROP = 1e-7, 1e-9
-"""|p| at which a coordinate joins an orbit, and below which it is taken out again."""
+JOIN, DROP = 1e-9, 1e-11
+"""|p| at which a coordinate joins an orbit, and below which it is taken out again, in units of the first theta."""
 
 NEAR = 1e-4
-"""Distance from the next plateau at which an orbit ends; from there it is followed to second order."""
+"""Distance from the next plateau at which an orbit ends, as a share of each entry; from there it is followed to second
+order."""
+
+GONE = 1e-5
+"""|p| in units of the first theta below which an entry that is pushed back may count as one that leaves."""
 
 RESTING = 1e-12
 """Force on the support, relative to the largest at the origin, below which a plateau is stationary."""
@@ -33,11 +38,11 @@ RESTING = 1e-12
 FORCELESS = 1e-11
 """Force, relative to the largest at the origin, that counts as none: rounding in a sum over all samples."""
 
-RUNAWAY = 1e4
-"""|p| at which an orbit is given up: it runs off to infinity."""
+RUNAWAY = 1e6
+"""|p| in units of the first theta at which an orbit is given up: it runs off to infinity."""
 
 LONGEST = 1e7
-"""Time of an orbit, in units of 1 / (largest force at the origin), after which it is given up."""
+"""Time of an orbit, in units of 1 / (force on the one that enters), after which it is given up."""
 
 MOST_STEPS = 4000
 """Of an orbit with the same coordinates; smooth ones take some hundred."""
@@ -62,9 +67,13 @@ class Logs(NamedTuple):
         return 2 * np.maximum(self.rise, self.fall) - np.log(4)
 
     @property
-    def product(self) -> np.ndarray:
-        """p = ((u+v)² − (u−v)²)/4, bounded."""
-        bound = np.log(RUNAWAY)
+    def whole(self) -> np.ndarray:
+        """log|u² − v²|, conserved."""
+        return self.rise + self.fall
+
+    def product(self, largest: float) -> np.ndarray:
+        """p = ((u+v)² − (u−v)²)/4, bounded so that trial steps of a solver stay finite."""
+        bound = np.log(4 * largest)
         return (np.exp(np.minimum(2 * self.rise, bound)) - np.exp(np.minimum(2 * self.fall, bound))) / 4
 
     def moved(self, amount: np.ndarray) -> Logs:
@@ -73,7 +82,9 @@ class Logs(NamedTuple):
     def anchored(self, where: np.ndarray, product: np.ndarray) -> Logs:
         """With p given on some coordinates, and u² − v² kept."""
         rise, fall = self.rise.copy(), self.fall.copy()
-        whole, high = rise[where] + fall[where], np.log(2 * np.sqrt(np.abs(product)))
+        # (u+v)² − (u−v)² = 4p, and their product is (u² − v²)².
+        whole, size = self.whole[where], 2 * np.abs(product)
+        high = np.log(size + np.hypot(size, np.exp(whole))) / 2
         rise[where] = np.where(product > 0, high, whole - high)
         fall[where] = np.where(product > 0, whole - high, high)
         return Logs(rise, fall)
@@ -88,22 +99,30 @@ class Functions:
     hessian: Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
+class Units(NamedTuple):
+    """force: the largest at the origin.  product: about what the entry that it pulls becomes, by its curvature."""
+
+    force: float
+    product: float
+
+
 @dataclass(eq=False)
 class Plateau:
-    """A stationary point of L on its support.
-
-    product: p, zero off the support.  scale: the largest force at the origin.
-    """
+    """A stationary point of L on its support. product: p, zero off the support."""
 
     functions: Functions
     product: np.ndarray
-    scale: float
+    units: Units
     moves: dict[int, Orbit] = field(default_factory=dict)
 
     @classmethod
     def origin(cls, functions: Functions, size: int) -> Plateau:
         zero = np.zeros(size)
-        return cls(functions, zero, float(np.abs(functions.force(zero)).max()))
+        force = functions.force(zero)
+        first = np.array([int(np.argmax(np.abs(force)))])
+        bend = float(functions.hessian(zero, first)[first[0], 0])
+        pull = float(np.abs(force[first[0]]))
+        return cls(functions, zero, Units(pull, pull / bend if bend > 0 and pull > 0 else 1.0))
 
     @cached_property
     def support(self) -> np.ndarray:
@@ -118,7 +137,7 @@ class Plateau:
         """g, exactly zero on the support and where it is rounding."""
         found = self.functions.force(self.product)
         found[self.support] = 0.0
-        found[np.abs(found) < FORCELESS * self.scale] = 0.0
+        found[np.abs(found) < FORCELESS * self.units.force] = 0.0
         return found
 
     @cached_property
@@ -137,6 +156,12 @@ class Plateau:
         """Whether it is a strict minimum on its support; the origin always is."""
         return not self.support.size or bool(self.curvatures[0] > 1e-9 * self.curvatures[-1])
 
+    def seed(self, index: int) -> float:
+        """|p| of an entering coordinate that is small against what it will reach, by force and curvature here."""
+        bend = abs(float(self.functions.hessian(self.product, np.array([index]))[index, 0]))
+        reach = abs(self.force[index]) / bend if bend > 0 else np.inf
+        return SEED * min(reach, self.units.product)
+
     def move(self, index: int) -> Orbit:
         """The orbit on which this coordinate alone enters, with time 0 where its linear growth reaches |p| = 1."""
         if index not in self.moves:
@@ -149,10 +174,10 @@ class Plateau:
         entering = np.array(list(head_start))
         rate = 2 * np.abs(self.force[entering])
         heads = np.array(list(head_start.values()))
-        begin = float(np.min((np.log(SEED) - heads) / rate))
+        begin = min(float((np.log(self.seed(i)) - heads[k]) / rate[k]) for k, i in enumerate(entering.tolist()))
         logs = Logs(nothing, nothing).anchored(self.support, self.product[self.support])
         grown = np.sign(self.force[entering]) * np.exp(rate * begin + heads)
-        return follow(self, logs.anchored(entering, grown), begin)
+        return follow(self, logs.anchored(entering, grown), begin, entering.tolist())
 
 
 @dataclass(frozen=True)
@@ -160,14 +185,13 @@ class Orbit:
     """to: the plateau where it rests; None where it was left early.
 
     end, gained: from here on log|u+v| is its value at the beginning + gained + (force of `to`) * (time − end).
-    joined: coordinates in the order in which they became noticeable.  delay: of its times against its pieces'.
+    delay: of its times against its pieces'.
     """
 
     to: Plateau | None
     begin: float
     end: float
     gained: np.ndarray
-    joined: tuple[int, ...]
     pieces: tuple[_Piece, ...]
     delay: float = 0.0
 
@@ -180,18 +204,9 @@ class Orbit:
         """The same, later."""
         return replace(self, begin=self.begin + time, end=self.end + time, delay=self.delay + time)
 
-    @property
-    def last(self) -> np.ndarray:
-        """p at its end."""
-        return self.pieces[-1].product(self.pieces[-1].gained)
-
-    def passage(self, index: int, product: float) -> float:
-        """When p of a coordinate first passes a value; NaN where it does not."""
-        for piece in self.pieces:
-            moment = piece.passage(index, product)
-            if moment is not None:
-                return moment + self.delay
-        return float("nan")
+    def rises(self, index: int, product: float) -> list[float]:
+        """When p of a coordinate passes a value, away from zero."""
+        return [moment + self.delay for piece in self.pieces for moment in piece.rises(index, product)]
 
 
 @source("boix2023", "Eq. (11)", "Algorithm 1, step (B)")
@@ -199,45 +214,42 @@ def follow(
     here: Plateau,
     logs: Logs,
     begin: float,
+    lead: Sequence[int],
     *,
     slaved: bool = True,
     enough: Callable[[np.ndarray], bool] = lambda product: False,
 ) -> Orbit:
     """The flow from the neighbourhood of `here`, with all that is negligible left out, until it rests or is `enough`.
 
-    logs: of all coordinates at time `begin`.  slaved: put the support where the growth of the others has moved it.
+    logs: of all coordinates at time `begin`.  lead: coordinates that enter; others may join.
+    slaved: put the support where the growth of the others has moved it.
     """
-    moving = (logs.size >= np.log(JOIN)) | (here.product != 0)
-    joined = [int(i) for i in np.flatnonzero(moving & (here.product == 0))]
-    joined.sort(key=lambda i: -logs.size[i])
+    moving = (logs.size >= np.log(JOIN * here.units.product)) | (here.product != 0)
+    moving[list(lead)] = True
+    entering = np.flatnonzero(moving & (here.product == 0))
     gained = np.zeros(len(here.product))
     if slaved:
-        logs, gained = _on_unstable_manifold(here, logs, np.array(joined))
+        logs, gained = _on_unstable_manifold(here, logs, entering)
     pieces: list[_Piece] = []
-    time, limit = begin, begin + LONGEST / here.scale
+    slowest = max(float(np.abs(here.force[list(lead)]).min()), FORCELESS * here.units.force)
+    time, limit = begin, begin + LONGEST / slowest
     while True:
         piece = _Piece.along(here, logs, moving, time, limit, enough)
         pieces.append(piece)
         time, gained, logs = piece.end, gained + piece.gained, logs.moved(piece.gained)
         if piece.rest is not None:
             there, tail = piece.rest
-            return Orbit(there, begin, time, gained + tail, tuple(joined), tuple(pieces))
+            return Orbit(there, begin, time, gained + tail, tuple(pieces))
         if piece.enough:
-            return Orbit(None, begin, time, gained, tuple(joined), tuple(pieces))
-        if piece.outcome != STOPPED:
-            size = float(np.abs(logs.product).max())
+            return Orbit(None, begin, time, gained, tuple(pieces))
+        if piece.crossed is None:
+            size = float(np.abs(piece.product(piece.gained)).max())
             raise RunsOff(
-                f"step (B) from the plateau of loss {here.loss:.6g}, with coordinates {joined} entering, has no limit: "
-                + (
-                    f"|p| reaches {size:.2g}"
-                    if size > RUNAWAY / 10
-                    else f"no rest by time {time:.3g} ({piece.outcome})"
-                )
+                f"step (B) from the plateau of loss {here.loss:.6g}, coordinates {entering.tolist()} entering, has "
+                f"no limit: |p| is {size:.3g} after a time of {time - begin:.3g}, and not at rest ({piece.outcome})"
             )
         moving = moving.copy()
         moving[piece.crossed] = ~moving[piece.crossed]
-        if moving[piece.crossed]:
-            joined.append(piece.crossed)
 
 
 def _on_unstable_manifold(here: Plateau, logs: Logs, entering: np.ndarray) -> tuple[Logs, np.ndarray]:
@@ -247,7 +259,7 @@ def _on_unstable_manifold(here: Plateau, logs: Logs, entering: np.ndarray) -> tu
     """
     support, count = here.support, len(here.support)
     columns = np.hstack([here.columns, here.functions.hessian(here.product, entering)])
-    growing = logs.product[entering]
+    growing = logs.product(RUNAWAY * here.units.product)[entering]
     gained, shift = np.zeros(len(here.product)), np.zeros(count)
     stiff = 2 * np.abs(here.product[support])
     for place, index in enumerate(entering):
@@ -272,8 +284,12 @@ class _Piece:
         self.asked, self.enough = asked, False
         self.moving = moving
         self.index = np.flatnonzero(moving)
-        self.threshold = np.log(np.where(moving, DROP, JOIN))
+        self.threshold = np.log(np.where(moving, DROP, JOIN) * here.units.product)
+        # One that enters may begin below: it is taken out only once it has been above.
+        self.threshold = np.where(moving & (logs.size < self.threshold), -np.inf, self.threshold)
+        self.largest = RUNAWAY * here.units.product
         self.rest: tuple[Plateau, np.ndarray] | None = None
+        self.crossed: int | None = None
         self.last, self.speed = (begin, self.product(np.zeros(len(moving)))), 0.0
 
     @classmethod
@@ -288,7 +304,6 @@ class _Piece:
         return piece
 
     path: Path
-    crossed: int
 
     @property
     def outcome(self) -> str:
@@ -303,7 +318,7 @@ class _Piece:
         return self.path.state[-1]
 
     def product(self, gained: np.ndarray) -> np.ndarray:
-        return np.where(self.moving, self.logs.moved(gained).product, 0.0)
+        return np.where(self.moving, self.logs.moved(gained).product(self.largest), 0.0)
 
     def margins(self, gained: np.ndarray) -> np.ndarray:
         return self.logs.moved(gained).size - self.threshold
@@ -335,8 +350,8 @@ class _Piece:
         if np.any((self.margins(gained) > 0) != self.moving):
             return True
         product = self.product(gained)
-        if np.abs(product).max() >= RUNAWAY / 5:
-            return False
+        if np.abs(product).max() >= self.largest / 5:
+            return True
         self.enough = self.asked(product)
         if self.enough:
             return True
@@ -351,7 +366,11 @@ class _Piece:
 
     def _settle(self, product: np.ndarray) -> bool:
         functions, moving = self.here.functions, self.index
-        leaving = (np.abs(product[moving]) < NEAR) & (product * functions.force(product) < 0)[moving]
+        unit, size = self.here.units.product, np.abs(product[moving])
+        leaving = (size < GONE * unit) & (product * functions.force(product) < 0)[moving]
+        # Where u² − v² is noticeable, such an entry passes through zero and grows again: it does not rest.
+        if np.any(self.logs.whole[moving][leaving] - np.log(4) > np.log(DROP * unit)):
+            return False
         stay, gone = moving[~leaving], moving[leaving]
         theta = np.zeros_like(product)
         theta[stay] = product[stay]
@@ -361,33 +380,33 @@ class _Piece:
         for _ in range(50):
             curve = root[:, None] * functions.hessian(theta, stay)[stay] * root
             step = root * _solved(curve, root * functions.force(theta)[stay])
-            if np.abs(theta[stay] + step - product[stay]).max(initial=0.0) > NEAR:
+            if np.any(np.abs(theta[stay] + step - product[stay]) > NEAR * np.abs(product[stay])):
                 return False
             theta[stay] += step
-            if np.abs(step).max(initial=0.0) <= 1e-14 * max(1.0, np.abs(theta).max()):
+            if np.abs(step).max(initial=0.0) <= 1e-14 * np.abs(theta).max():
                 break
-        if np.abs(functions.force(theta)[stay]).max(initial=0.0) > RESTING * self.here.scale:
+        if np.abs(functions.force(theta)[stay]).max(initial=0.0) > RESTING * self.here.units.force:
             return False
-        there = Plateau(functions, theta, self.here.scale)
+        there = Plateau(functions, theta, self.here.units)
         if np.any(np.sign(theta[stay]) != np.sign(product[stay])) or np.any(product[gone] * there.force[gone] >= 0):
             return False
         self.rest = there, _tail(there, product, stay, gone)
         return True
 
-    def passage(self, index: int, product: float) -> float | None:
-        """When p of a coordinate passes a value: the step in which it does is walked again to find it."""
+    def rises(self, index: int, product: float) -> list[float]:
+        """When p of a coordinate passes a value, away from zero: each such step is walked again to find it."""
         series = np.array([self.product(gained)[index] for gained in self.path.state])
         beyond = series * np.sign(product) >= abs(product)
-        after = int(np.argmax(beyond))
-        if after == 0:
-            return self.begin if beyond[0] else None
-        path = self.integrate(
-            self.path.state[after - 1],
-            float(self.path.time[after - 1]),
-            float(self.path.time[after]),
-            lambda gained: self.product(gained)[index : index + 1] - product,
-        )
-        return path.crossings[0][0] if path.crossings else float(self.path.time[after])
+        found = []
+        for after in np.flatnonzero(beyond[1:] & ~beyond[:-1]) + 1:
+            path = self.integrate(
+                self.path.state[after - 1],
+                float(self.path.time[after - 1]),
+                float(self.path.time[after]),
+                lambda gained: self.product(gained)[index : index + 1] - product,
+            )
+            found.append(path.crossings[0][0] if path.crossings else float(self.path.time[after]))
+        return found
 
 
 def _tail(there: Plateau, product: np.ndarray, stay: np.ndarray, gone: np.ndarray) -> np.ndarray:

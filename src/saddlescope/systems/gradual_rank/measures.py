@@ -46,7 +46,7 @@ def in_the_limit(run: Evidence, count: int | None = None) -> list[Stage]:
 
 def measured_time(run: Evidence, stage: Stage) -> float:
     """When the run went through a predicted stage; NaN where it did not."""
-    found = [other.time for other in run.stages if coordinates(other) == coordinates(stage)]
+    found = [other.time for other in run.stages if other.index == stage.index]
     return float(found[0]) if found and found[0] is not None else float("nan")
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from saddlescope.core.source import source
 
-from .landscape import JOIN, SEED, Logs, Orbit, Plateau, RunsOff, follow
+from .landscape import DROP, JOIN, SEED, Logs, Orbit, Plateau, RunsOff, follow
 
 TIE = 1e-9
 """Relative difference of two times until active below which they are one: no alpha that can be run tells them apart."""
@@ -40,9 +40,14 @@ class Step:
     after: Plateau
 
     @property
+    def lead(self) -> int:
+        """The entering coordinate that becomes largest: of some that tie, others may be pushed out again."""
+        return max(self.entering, key=lambda index: abs(self.after.product[index]))
+
+    @property
     def level(self) -> float:
-        """Half of what the first entering coordinate becomes."""
-        return float(self.after.product[self.entering[0]]) / 2
+        """Half of what it becomes."""
+        return float(self.after.product[self.lead]) / 2
 
 
 @dataclass(frozen=True)
@@ -139,68 +144,89 @@ def _anchored(there: Plateau, rise: Line, fall: Line, whole: Line) -> list[Line]
     return lines
 
 
-def at_finite_alpha(origin: Plateau, logs: Logs, steps: Sequence[Step]) -> tuple[float, ...]:
-    """When, from these initial logarithms, each stage's first coordinate passes half of its value; NaN if it does not.
+class Passage(NamedTuple):
+    """When a stage's lead passes its level, in the flow's own units, for the count-th time; NaN if it does not."""
 
-    steps: of Algorithm 1.  Times are those of the flow itself.
+    time: float
+    count: int
+
+
+def at_finite_alpha(origin: Plateau, logs: Logs, steps: Sequence[Step]) -> tuple[list[Passage], list[Plateau]]:
+    """The passages of Algorithm 1's stages from these initial logarithms, and the plateaus at which the run rests.
+
     Plateaus are skipped along their lines. Where a coordinate joins before the last move has come to rest, both are
     followed together; else a move is Algorithm 1's own, and its drift all that is added.
     """
-    return _Follower(origin, logs, [(step.entering[0], step.level) for step in steps]).times()
+    follower = _Follower(origin, logs, steps)
+    follower.run()
+    return follower.passages(), follower.rests
 
 
 class _Follower:
-    def __init__(self, origin: Plateau, logs: Logs, wanted: Sequence[tuple[int, float]]):
+    def __init__(self, origin: Plateau, logs: Logs, steps: Sequence[Step]):
         self.here, self.logs, self.time = origin, logs, 0.0
-        self.wanted = list(wanted)
-        self.found: dict[tuple[int, float], float] = {}
+        self.steps = list(steps)
+        self.rises: list[list[float]] = [[] for _ in steps]
+        self.rests: list[Plateau] = [origin]
+        # Below this, u² − v² is negligible, and orbits are those of the limit.
+        self.pure = bool(logs.whole.max(initial=-np.inf) - np.log(4) < np.log(DROP * origin.units.product))
 
-    def times(self) -> tuple[float, ...]:
-        while len(self.found) < len(self.wanted):
-            wait = self._wait()
+    def run(self) -> None:
+        while any(np.isnan(passage.time) for passage in self.passages()):
+            wait = self._wait(SEED * self.here.units.product)
             if not np.isfinite(wait.min()):
-                break
-            jump = max(float(wait.min()), 0.0)
+                return
+            lead = int(np.argmin(wait))
+            sooner = float(self._wait(self.here.seed(lead))[lead])
+            jump = max(sooner, 0.0)
             logs = self.logs.moved(self.here.force * jump)
+            # A start that is itself beyond the seed has not come along the unstable manifold.
+            how = {"slaved": sooner >= 0, "enough": self._enough}
             try:
-                orbit = self._alone(int(np.argmin(wait)), logs, self.time + jump) or follow(
-                    # A start that is itself beyond the seed has not come along the unstable manifold.
-                    self.here,
-                    logs,
-                    self.time + jump,
-                    slaved=wait.min() >= 0,
-                    enough=self._enough,
+                orbit = self._alone(lead, logs, self.time + jump) or follow(
+                    self.here, logs, self.time + jump, [lead], **how
                 )
             except RunsOff:
-                break
-            for index, level in self._missing():
-                moment = orbit.passage(index, level)
-                if np.isfinite(moment):
-                    self.found[index, level] = moment
+                return
+            for place, step in enumerate(self.steps):
+                if step.level:
+                    self.rises[place] += orbit.rises(step.lead, step.level)
             if orbit.to is None:
-                break
+                return
             self.logs = logs.moved(orbit.gained).anchored(orbit.to.support, orbit.to.product[orbit.to.support])
             self.here, self.time = orbit.to, orbit.end
-        return tuple(self.found.get(pair, float("nan")) for pair in self.wanted)
+            self.rests.append(orbit.to)
 
-    def _missing(self) -> list[tuple[int, float]]:
-        return [pair for pair in self.wanted if pair not in self.found]
+    def passages(self) -> list[Passage]:
+        """The first rise of each stage's lead; one that has left since it last entered, the first after it left."""
+        found: list[Passage] = []
+        for place, step in enumerate(self.steps):
+            left = [found[k].time for k in range(place) if step.lead in self.steps[k].left]
+            later = [(moment, count) for count, moment in enumerate(self.rises[place], 1) if moment > max([0.0, *left])]
+            # One that does not happen is not to be taken for an earlier one of the same coordinate.
+            never = Passage(float("nan"), len(self.rises[place]) + 1)
+            found.append(Passage(*later[0]) if later and not np.isnan(left).any() else never)
+        return found
 
-    def _wait(self) -> np.ndarray:
-        """How long until each coordinate outside the support has |p| = SEED."""
+    def _wait(self, size: float) -> np.ndarray:
+        """How long until each coordinate outside the support has |p| of this size."""
         force = self.here.force
         side = np.where(force > 0, self.logs.rise, self.logs.fall)
         able = (force != 0) & np.isfinite(side)
-        return np.where(able, (np.log(4 * SEED) / 2 - side) / np.where(able, np.abs(force), 1.0), np.inf)
+        return np.where(able, (np.log(4 * size) / 2 - side) / np.where(able, np.abs(force), 1.0), np.inf)
 
     def _alone(self, index: int, logs: Logs, begin: float) -> Orbit | None:
         """The orbit of one coordinate, if it is known and no other is noticeable before it ends."""
         others = np.setdiff1d(np.flatnonzero(self.here.force), [index])
-        if index not in self.here.moves or np.any(logs.size[others] >= np.log(JOIN)):
+        least = np.log(JOIN * self.here.units.product)
+        if not self.pure or index not in self.here.moves or np.any(logs.size[others] >= least):
             return None
         orbit = self.here.moves[index]
         after = logs.moved(orbit.gained)
-        return None if np.any(after.size[others] >= np.log(JOIN)) else orbit.shifted(begin - orbit.begin)
+        return None if np.any(after.size[others] >= least) else orbit.shifted(begin - orbit.begin)
 
     def _enough(self, product: np.ndarray) -> bool:
-        return all(product[index] * np.sign(level) >= abs(level) for index, level in self._missing())
+        """Whether all stages have been passed; one that enters again can be told only afterwards."""
+        if len({step.lead for step in self.steps}) < len(self.steps):
+            return False
+        return all(product[step.lead] * np.sign(step.level) >= abs(step.level) for step in self.steps)

@@ -181,7 +181,8 @@ class Diagonal(System):
         # Relative to the first plateau: a teacher of the same form is learned down to a loss of zero.
         if not prediction.stages:
             return None
-        return Mark("loss", prediction.levels[-1] + 1e-6 * prediction.levels[0])
+        known = [level for level in prediction.levels if not np.isnan(level)]
+        return Mark("loss", known[-1] + 1e-6 * known[0])
 
     def describe(self, stage: Stage, before: Mapping[str, Any], after: Mapping[str, Any]) -> Stage:
         """Coordinates that left the support are those that the run itself lost."""
