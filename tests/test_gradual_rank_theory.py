@@ -314,3 +314,71 @@ def test_no_theory_with_decaying_weights():
     assert "breaks the conservation law" in ss.predict(system).notes[0]
     with pytest.raises(BadArgument, match="`horizon` must be set"):
         ss.flow(system)
+
+
+# ---- cases that were once wrong
+
+
+@pytest.mark.parametrize("seed", [1, 17])
+def test_an_entry_that_comes_again_with_the_same_sign_is_dated_then(seed):
+    """Correlated regressions in which an entry leaves and returns: the second passage is another stage."""
+    rng = np.random.default_rng(seed)
+    mix = rng.normal(size=(5, 5))
+    x = rng.normal(size=(12, 5)) @ mix
+    y = x @ rng.normal(size=5) + 0.5 * rng.normal(size=12)
+    system = from_function(lambda x, p: x @ p, "squared", (x, y), name="again", log10_alpha=-200.0, stages=10)
+    prediction = ss.predict(system)
+    entering = [stage.extra["coordinates"][0] for stage in prediction.stages]
+    assert len(set(entering)) < len(entering)
+    measured = ss.measured_stages(ss.flow(system, prediction=prediction), prediction, system)
+    assert len(measured) == len(prediction.stages)
+    for one, other in zip(prediction.stages, measured, strict=True):
+        assert one.time == pytest.approx(other.time, rel=1e-6)
+        assert one.time == pytest.approx(one.extra["limit_time"], rel=0.1)  # alpha is 1e-200
+
+
+@pytest.mark.parametrize("coefficients", [(1e-6, 5e-7), (2.0, 1e-8), (2.0, 1e-5, -0.7), (3000.0, -5.0)])
+def test_times_do_not_depend_on_units(coefficients):
+    fields = {"coefficients": coefficients, "log10_alpha": -32.0}
+    predicted, measured, _ = both("gradual_rank/linear", **fields)
+    assert len(measured) == len(coefficients)
+    for one, other in zip(predicted, measured, strict=True):
+        assert one.time == pytest.approx(other.time, rel=1e-6)
+
+
+@pytest.mark.parametrize(("log10_alpha", "seed"), [(-1.5, 22), (-2.0, 13), (-6.0, 3)])
+def test_large_starts_and_small_entries(log10_alpha, seed):
+    """u² − v² is noticeable, and one theta is 5e-4."""
+    fields = {"dim": 5, "tokens": 3, "samples": 25, "teacher_seed": 500 + seed, "data_seed": 600 + seed, "stages": 6}
+    predicted, measured, _ = both("gradual_rank", seed, log10_alpha=log10_alpha, **fields)
+    found = {stage.index: stage.time for stage in measured}
+    timed = [stage for stage in predicted if stage.time is not None]
+    assert timed
+    for stage in timed:
+        assert stage.time == pytest.approx(found[stage.index], rel=1e-6)
+
+
+def test_a_stage_that_does_not_happen_is_no_short_horizon():
+    """KQ 4 turns back before half of its theta^k: stages overlap at this alpha."""
+    fields = {"dim": 5, "tokens": 3, "samples": 25, "teacher_seed": 707, "data_seed": 807, "stages": 10}
+    outcome = run_face(ss.system("gradual_rank", log10_alpha=-2.5, **fields), "flow", 7)
+    assert outcome.prediction is not None
+    assert [stage.label for stage in outcome.prediction.stages if stage.time is None] == ["KQ 4"]
+    assert "never reaches half" in outcome.prediction.notes[0]
+    assert outcome.result.startswith("finished")
+
+
+def test_of_a_tie_one_may_be_pushed_out():
+    """Two entries of equal force; the first to grow ends at zero, and the other is what is marked."""
+    curve, pull = jnp.array([[10.0, 3.0], [3.0, 1.0]]), jnp.array([1.0, 1.0])
+
+    def h(x, p):
+        return x[:, 0] * (p @ curve @ p / 2 - pull @ p)
+
+    start = ([1.5, 0.3], [0.2, 0.1])
+    one = (np.ones((1, 1)), np.zeros(1))
+    system = from_function(h, lambda y, f: f, one, name="tie", size=2, start=start, log10_alpha=-32.0, stages=1)
+    prediction = ss.predict(system)
+    assert prediction.stages[0].extra["coordinates"] in ([0, 1], [1, 0])
+    measured = ss.measured_stages(ss.flow(system, prediction=prediction), prediction, system)
+    assert measured[0].time == pytest.approx(prediction.stages[0].time, rel=1e-6)

@@ -24,11 +24,13 @@ def evidence_of(outcome: Outcome) -> Evidence:
 def claims_of_one_run(system: System, face: Face) -> list[Claim]:
     """The claims that a single run of this face can speak to: not those that take many runs together."""
     experiments = room_of(type(system)).experiments
+    # A variant that builds on another system speaks to its claims as well.
+    names = {getattr(kind, "name", "") for kind in type(system).__mro__}
 
     def speaks(claim: Claim) -> bool:
         experiment = experiments.get(claim.experiment or "")
-        about = "flow" if experiment is None else experiment.face
-        return not claim.seeds.together and about == face
+        about = face == "flow" if experiment is None else experiment.face == face and experiment.system in names
+        return not claim.seeds.together and about
 
     return [claim for claim in system.claims if speaks(claim)]
 

@@ -6,6 +6,7 @@ crossing is found on the stepper's own interpolant.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -65,7 +66,9 @@ def integrate(
     options: dict[str, Any] = {"rtol": rtol, "atol": atol}
     if method != "dop853":
         options["jac"] = jacobian
-    with np.errstate(over="ignore", invalid="ignore"):  # overflow is divergence, reported as an outcome
+    # Overflow is divergence, and a solver's complaint a failure: both are reported as outcomes.
+    with np.errstate(over="ignore", invalid="ignore"), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="lsoda", category=UserWarning)
         stepper = METHODS[method](velocity, start, np.asarray(state, float), end, **options)
         times, states, crossings = [start], [stepper.y.copy()], []
         before = watch(stepper.y) if watch else None
