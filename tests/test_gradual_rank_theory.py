@@ -261,6 +261,11 @@ def test_without_a_version_nothing_can_be_kept():
 BAD = {
     "relu": (lambda: own(lambda x, p: jnp.maximum(x @ p, 0)), "derivative of order 1 jumps"),
     "squared relu": (lambda: own(lambda x, p: jnp.maximum(x @ p, 0) ** 2), "derivative of order 2 jumps"),
+    "steps": (lambda: own(lambda x, p: jnp.floor(5 * (x @ p))), "its value jumps"),
+    "size": (lambda: own(smooth, size=-2), "`size` must be a positive whole number"),
+    "start kind": (lambda: own(smooth, start=5), "two vectors of 4"),
+    "start of nothing": (lambda: own(smooth, start=(np.zeros(4), np.zeros(4))), "never move"),
+    "field": (lambda: own(smooth, bogus=1), "unknown field"),
     "any size": (lambda: own(lambda x, p: p.sum() * x[:, 0]), "`size` must be given"),
     "wrong size": (
         lambda: own(lambda x, p: x @ p[:4] + x @ p[4:], data=(np.ones((5, 4)), np.ones(5)), size=7),
@@ -287,6 +292,7 @@ def test_kinks_are_found_and_smooth_functions_are_not_accused():
     x = np.random.default_rng(0).normal(size=(30, 4))
     assert find_kink(smooth, x, 4) is None
     assert find_kink(lambda x, p: jnp.exp(5 * jnp.sin(3 * x @ p)), x, 4) is None  # steep, but smooth
+    assert find_kink(lambda x, p: jnp.log(jnp.exp(x @ p)), x, 4) is None  # its second derivative is rounding
     found = find_kink(lambda x, p: jnp.abs(x @ p), x, 4)
     assert found is not None and found[0] == 1
 

@@ -213,6 +213,10 @@ class System(ABC):
         """A measured stage with what it taught, from the observables on the plateaus before and after it."""
         return stage
 
+    def words(self, name: str, value: Any) -> str:
+        """An entry of Stage.extra as a table shows it."""
+        return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+
     def epilogue(self, prediction: Prediction, last: Mapping[str, Any]) -> str:
         """What a user should know of a finished run, from its last observables; "" for nothing."""
         return ""

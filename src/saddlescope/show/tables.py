@@ -208,14 +208,10 @@ def _stage_table(found: Sequence[Outcome]) -> Table:
     table = _table(title, *first, "stage", "label", "time", *extras.values(), "loss after")
     for outcome in found:
         for stage in outcome.stages:
-            more = [_cell(stage.extra.get(name)) for name in extras]
+            more = [outcome.system.words(name, stage.extra.get(name)) for name in extras]
             row = [str(stage.index), stage.label, number(stage.time), *more, number(stage.loss, 9)]
             table.add_row(*([str(outcome.seed)] if several else []), *row)
     return table
-
-
-def _cell(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else number(value)
 
 
 def _distribution(found: Sequence[Outcome]) -> Table:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from saddlescope.core.claim import Evidence
 
-from . import measures
+from . import data, measures
 from .measures import coordinates, scale, theta, values_at
 
 
@@ -47,23 +48,8 @@ def random_energy_rank(run: Evidence) -> float:
     return float(np.mean([energy_rank(draw) for draw in draws]))
 
 
-def lemma_d3(run: Evidence, margin: float) -> list[float]:
-    """How often the sign of p = uv (u > 0) is not that of 1 − log_alpha w, where this is beyond the margin."""
-    start = run.system.start(run.seed)
-    from .forecast import logs_of
-
-    logs = logs_of(start.point)
-    size, product = run.trajectory["log_size"].values, run.trajectory["product"].values
-    # Of the two w that a size allows, one on either side of the middle: p's sign must choose the right one.
-    larger = -size / scale(run)
-    smaller = -(logs.rise + logs.fall - size) / scale(run)
-    exponent = np.where(product > 0, larger, smaller)
-    wrong = ((exponent > 1 + margin) & (product > 0)) | ((exponent < 1 - margin) & (product < 0))
-    return [float(wrong.sum())]
-
-
 def active_counts(run: Evidence) -> np.ndarray:
-    return measures.active(values_at(run, "product", measures.middles(run, 5))).sum(axis=1)
+    return measures.active(values_at(run, "product", measures.middles(run, len(run.stages) - 1))).sum(axis=1)
 
 
 # ---- perturbations
@@ -242,13 +228,23 @@ def drift_exponents(runs: Sequence[Evidence]) -> list[float]:
     return [float(np.polyfit(table[:, 0], table[:, 1], 1)[0]) for table in tables]
 
 
-def drift_by_decay(runs: Sequence[Evidence]) -> list[float]:
-    """Drift with weight decay over drift without, at each rate."""
-    groups = _drifts(runs)
-    return [
-        decayed / plain
-        for (_, decayed), (_, plain) in zip(groups["squared", True], groups["squared", False], strict=True)
-    ]
+def decayed(runs: Sequence[Evidence]) -> Any:
+    """The trajectory with weight decay at the smallest rate."""
+    return min(
+        (run for run in runs if run.system.spec.weight_penalty), key=lambda run: run.system.spec.learning_rate
+    ).trajectory
+
+
+def drift_of_decay(runs: Sequence[Evidence]) -> float:
+    """What exp(−2 lambda t) makes of the largest u² − v², over the largest squared weight of the run."""
+    run = next(run for run in runs if run.system.spec.weight_penalty)
+    trajectory, spec = decayed(runs), run.system.spec
+    unit = data.unit_weights(measures.system_of(run).size, run.seed)
+    first = 10.0 ** (2 * spec.log10_alpha) * np.abs(unit.u**2 - unit.v**2).max()
+    total, product = np.exp(trajectory["log_size"].values), np.abs(trajectory["product"].values)
+    largest = ((total + np.sqrt(np.maximum(total**2 - 4 * product, 0.0))) / 2).max()
+    time = float(trajectory["time"].values[-1]) * scale(run)
+    return float(first * -np.expm1(-2 * spec.weight_penalty * time) / largest**2)
 
 
 def step_errors(run: Evidence) -> list[float]:

@@ -239,15 +239,6 @@ CLAIMS = (
         applies=_smallest,
         **LIMIT,
     ),
-    Claim(
-        name="sign_from_the_sum",
-        says="v is negative where log_alpha w exceeds 1 by more than 0.02, positive where it falls short by as much.",
-        source=(PAPER, "Lemma D.3"),
-        measured=lambda run: answers.lemma_d3(run, 0.02),
-        relation=bounded(0, because=COUNT),
-        applies=_only(log10_alpha=-128.0),
-        **LIMIT,
-    ),
     # ---- the assumptions
     Claim(
         name="strict_minima",
@@ -289,8 +280,8 @@ CLAIMS = (
     ),
     Claim(
         name="paper_test_of_moves",
-        says="Noise of 0.01 when an entry becomes noticeable keeps no run farther from theta^{k+1} than it would come.",
-        source=(PAPER, "Appendix A, Fig. 10"),
+        says="Balanced noise of 0.01 when an entry has |u| = 1e-5 keeps no run farther from theta^{k+1}.",
+        source=(PAPER, "Appendix A, Fig. 10, with u and v perturbed alike"),
         measured=lambda runs: answers.nearest_to_goal(runs),
         relation=bounded(0.02, because="of entries of order one; the next entries are on their way"),
         experiment="entries",
@@ -450,10 +441,11 @@ CLAIMS = (
     ),
     Claim(
         name="weight_decay_breaks_conservation",
-        says="An L2 term on u and v makes u² − v² decay: its drift is at least three times that of the steps alone.",
+        says="An L2 term lambda/2 (|u|² + |v|²) makes u² − v² decay as exp(−2 lambda t).",
         source=(PAPER, "section 6, Lemma 4.1"),
-        measured=lambda runs: answers.drift_by_decay(runs),
-        relation=bounded(lower=3.0, because="a term that conserved it would add nothing"),
+        measured=lambda runs: [answers.decayed(runs).attrs["conserved_drift"]],
+        expected=lambda runs: [answers.drift_of_decay(runs)],
+        relation=close(0.1, because="the steps themselves add a drift of first order in their rate, some percent here"),
         experiment="conservation",
         seeds=together(10),
     ),
@@ -538,7 +530,8 @@ CLAIMS = (
     ),
     Claim(
         name="any_smooth_loss",
-        says="Stages come when predicted under the squared, log-cosh, quartic and logistic losses.",
+        says="Stages come when predicted under the squared, log-cosh, quartic and logistic losses, with an L2 term of "
+        "1e-3 on p (without it the logistic loss lets entries run off).",
         source=(PAPER, "Assumption 2.1, Theorem 4.5"),
         measured=lambda run: measures.times(run, 2),
         expected=lambda run: measures.predicted_times(run, 2),
@@ -619,12 +612,12 @@ CLAIMS = (
     # ---- what a summary makes of it
     Claim(
         name="rank_grows",
-        says="The number of nonnegligible entries grows by steps, and never falls.",
+        says="The number of nonnegligible entries grows by steps and never falls, even where one of them leaves.",
         source=(SUMMARY, "mechanism 1, experiment 1"),
         measured=lambda run: answers.active_counts(run),
         relation=monotone("rises", because=ORDER),
         applies=_smallest,
-        **LIMIT,
+        experiment="leavers",
     ),
     Claim(
         name="low_rank_against_random",
@@ -655,7 +648,7 @@ CLAIMS = (
         name="conservation_lets_one_move",
         says="As long as u² − v² is conserved, only one entry can become active at a time.",
         source=(SUMMARY, "mechanism 2, failure sign 1"),
-        measured=lambda run: answers.entries_per_stage(run) if run.trajectory.attrs["conserved_drift"] < 1e-9 else [1],
+        measured=lambda run: answers.entries_per_stage(run),
         relation=bounded(1, because=COUNT),
         applies=_heads,
         experiment="heads",

@@ -10,6 +10,9 @@ from saddlescope.core.errors import BadArgument
 
 from .spec import DiagonalSpec, FullSpec, LinearSpec, TransformerSpec
 
+ACTIVE = 1e-3
+"""Share of the largest |p| above which an entry of a run counts as nonnegligible."""
+
 
 class Weights(NamedTuple):
     """u, v: the factors of p = u*v, (p,) each."""
@@ -76,6 +79,9 @@ def unit_weights(size: int, seed: int, equal: bool = False) -> Weights:
 
 def check_unit_weights(weights: Weights, equal: bool) -> None:
     """Assumption 4.2 wants |u_i| != |v_i|; where they are equal, p_i keeps its sign for ever."""
+    dead = np.flatnonzero((weights.u == 0) & (weights.v == 0))
+    if dead.size:
+        raise BadArgument(f"u_i = v_i = 0 at the start for coordinates {dead[:5].tolist()}: they would never move")
     stuck = np.flatnonzero(np.abs(weights.u) == np.abs(weights.v))
     if stuck.size and not equal:
         raise BadArgument(

@@ -214,11 +214,11 @@ EXPERIMENTS = (
     Experiment(
         "decay",
         "What does weight decay on u and v do to the conservation law, and to the stages?",
-        "gradual_rank/linear",
+        "gradual_rank",
         "flow",
-        paper=Size(3, over("weight_penalty", 0.0, 0.01, 0.1, horizon=6.0)),
-        quick=Size(1, over("weight_penalty", 0.0, 0.01, 0.1, horizon=6.0)),
-        fields={"log10_alpha": -32.0},
+        paper=Size(3, over("weight_penalty", 0.0, 1e-4, 1e-3)),
+        quick=Size(1, over("weight_penalty", 0.0, 1e-4, 1e-3)),
+        fields={**LEAVER, "log10_alpha": -128.0, "horizon": 90.0, "stages": 4},
     ),
     Experiment(
         "returns",

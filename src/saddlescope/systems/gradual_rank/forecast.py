@@ -54,7 +54,7 @@ def forecast(system: Diagonal, start: Start) -> Prediction:
     problem = own if frame.samples is own.samples else Problem(frame.samples, frame.frozen, system.objective, own.size)
     origin = problem.origin
     if spec.weight_penalty:
-        return Prediction((), (), origin.loss, notes=(BROKEN_LAW,))
+        return Prediction((), (), origin.loss, solver="none", notes=(BROKEN_LAW,))
     scale = spec.log_inverse_alpha
     logs = logs_of(point)
     unit = Logs(logs.rise + scale, logs.fall + scale)

@@ -13,9 +13,6 @@ from saddlescope.core.stage import Stage
 
 from . import data
 
-ACTIVE = 1e-3
-"""Share of the largest |p| above which an entry counts as nonnegligible."""
-
 
 def system_of(run: Evidence) -> Any:
     """A Diagonal, which knows more than every System does."""
@@ -116,7 +113,7 @@ def plateau_errors(run: Evidence, count: int) -> np.ndarray:
 def active(product: np.ndarray) -> np.ndarray:
     """Which entries are nonnegligible, along the last axis."""
     size = np.abs(product)
-    return size > ACTIVE * size.max(axis=-1, keepdims=True)
+    return size > data.ACTIVE * size.max(axis=-1, keepdims=True)
 
 
 def newly_active(run: Evidence, count: int) -> np.ndarray:

@@ -37,7 +37,7 @@ def full_head(tokens: Any, key: Any, query: Any, value: Any, output: Any) -> Any
 
 
 @source(PAPER, "Example 3.2")
-def transformer(tokens: Any, product: Any, w_a: Any, w_b: Any, activation: Callable[[Any], Any] = jax.nn.gelu) -> Any:
+def transformer(tokens: Any, product: Any, w_a: Any, w_b: Any, activation: Callable[[Any], Any]) -> Any:
     """Layers of heads with residual connections and frozen feed-forward layers.
 
     tokens: X (N, n, d).  product: (p,), per layer and head (kq, vo).  w_a, w_b: (layers, d, d).

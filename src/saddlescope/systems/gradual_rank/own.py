@@ -16,6 +16,8 @@ from .system import Diagonal
 MOST_PER_INPUT = 16
 """Largest number of coordinates, in units of an input's last axis, that is tried where none is given."""
 
+ORDERS = ("value", "derivative of order 1", "derivative of order 2")
+
 HALVINGS = 30
 """A jump of a derivative keeps its size while the interval that holds it shrinks by this many halves."""
 
@@ -84,7 +86,8 @@ def from_function(
         if loss not in ERRORS:
             raise unknown("loss", loss, ERRORS)
         loss = ERRORS[loss]
-    coordinates = size if size is not None else _found_size(h, inputs)
+    spec = DiagonalSpec().replace(**fields)
+    coordinates = _found_size(h, inputs) if size is None else _checked_size(size)
     _check_output(h, loss, inputs, targets, coordinates)
     if smooth:
         _check_smooth(h, inputs, coordinates)
@@ -100,7 +103,7 @@ def from_function(
         "__module__": Own.__module__,
     }
     kind: type[Own] = type("OwnNetwork", (Own,), members)
-    system = kind(DiagonalSpec(**fields))
+    system = kind(spec)
     system.start(0)  # says at once what is wrong with it
     return system
 
@@ -118,6 +121,12 @@ def _checked_data(pair: Any) -> tuple[np.ndarray, np.ndarray]:
             where = tuple(int(i) for i in np.argwhere(bad)[0])
             raise BadArgument(f"`data` has {bad.sum()} entries of {word} that are not finite, the first at {where}")
     return inputs, targets
+
+
+def _checked_size(size: Any) -> int:
+    if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
+        raise BadArgument(f"`size` must be a positive whole number, got {size!r}")
+    return int(size)
 
 
 def _found_size(h: Callable[..., Any], inputs: np.ndarray) -> int:
@@ -156,14 +165,14 @@ def _check_smooth(h, inputs: np.ndarray, size: int) -> None:
     if found is not None:
         order, point = found
         raise BadArgument(
-            f"h is not smooth (Definition 3.1 wants two continuous derivatives in p): its derivative of order {order} "
+            f"h is not smooth (Definition 3.1 wants two continuous derivatives in p): its {ORDERS[order]} "
             f"jumps near p = {np.array2string(point, precision=3, threshold=6)}. Use a smooth activation (GeLU for "
             "ReLU), or say smooth=False if you know this"
         )
 
 
 def find_kink(h, inputs: np.ndarray, size: int, lines: int = 3) -> tuple[int, np.ndarray] | None:
-    """Where the first or second derivative of h along a random line jumps: (order, p), or None.
+    """Where h or one of its first two derivatives along a random line jumps: (order, p), or None.
 
     The interval in which a derivative changes most is halved again and again: a smooth one's change goes to zero.
     """
@@ -180,16 +189,17 @@ def find_kink(h, inputs: np.ndarray, size: int, lines: int = 3) -> tuple[int, np
         def slope(s):
             return jax.jvp(value, (s,), (1.0,))[1]
 
-        return jnp.stack([slope(t), jax.jvp(slope, (t,), (1.0,))[1]])
+        return jnp.stack([value(t), slope(t), jax.jvp(slope, (t,), (1.0,))[1]])
 
     fast = jax.jit(derivatives)
     for _ in range(lines):
         at, along = rng.normal(size=size), rng.normal(size=size)
         grid = np.linspace(-1.5, 1.5, 61)
-        values = np.array([fast(at, along, t) for t in grid])  # (grid, 2, outputs)
+        values = np.array([fast(at, along, t) for t in grid])  # (grid, 3, outputs)
         jumps = np.abs(np.diff(values, axis=0))
-        for order in range(2):
-            size_of = np.abs(values[:, order]).max() + np.finfo(float).tiny
+        # Against the largest of all orders: a derivative that is zero jumps by rounding alone.
+        size_of = np.abs(values).max() + np.finfo(float).tiny
+        for order in range(3):
             steepest = np.argsort(jumps[:, order].max(axis=1))[::-1][:6]
             for place in steepest:
                 output = int(np.argmax(jumps[place, order]))
@@ -203,12 +213,15 @@ def find_kink(h, inputs: np.ndarray, size: int, lines: int = 3) -> tuple[int, np
                     else:
                         low, ends = middle, (between, ends[1])
                 if abs(ends[1] - ends[0]) > 1e-6 * size_of:
-                    return order + 1, at + low * along
+                    return order, at + low * along
     return None
 
 
 def _checked_start(start: tuple[Any, Any], size: int) -> Weights:
-    u, v = (np.asarray(part, float) for part in start)
+    try:
+        u, v = (np.asarray(part, float) for part in start)
+    except (TypeError, ValueError) as error:
+        raise BadArgument(f"`start` must be two vectors of {size} numbers, u and v: {error}") from None
     if u.shape != (size,) or v.shape != (size,):
         raise BadArgument(f"`start` must be two vectors of {size} numbers, got shapes {u.shape} and {v.shape}")
     if not (np.isfinite(u).all() and np.isfinite(v).all()):

@@ -14,11 +14,8 @@ from saddlescope.core.stage import Mark, Prediction, Stage
 from saddlescope.core.system import Limit, Start, Symmetry, System
 
 from . import claims, data
-from .data import Frame, FullFrame, Matrices, Samples, Weights
+from .data import ACTIVE, Frame, FullFrame, Matrices, Samples, Weights
 from .spec import DiagonalSpec, FullSpec, LinearSpec, PerturbedSpec, TransformerSpec
-
-ACTIVE = 1e-3
-"""Share of the largest |p| above which a coordinate counts as learned in a measured run."""
 
 MOST_PROBLEMS = 16
 _PROBLEMS: dict[Any, Any] = {}
@@ -190,6 +187,11 @@ class Diagonal(System):
         old, new = (size > ACTIVE * max(size.max() for size in sizes) for size in sizes)
         gone = np.flatnonzero(old & ~new)
         return replace(stage, extra={"coordinates": stage.extra["coordinates"], "left": gone.tolist()})
+
+    def words(self, name: str, value: Any) -> str:
+        if name == "left" and value is not None:
+            return ", ".join(self.coordinate_name(index) for index in value)
+        return super().words(name, value)
 
     def epilogue(self, prediction: Prediction, last: Mapping[str, Any]) -> str:
         if not prediction.stages:
