@@ -268,9 +268,12 @@ def test_interrupt_leaves_nothing_broken(tmp_path):
     process = subprocess.Popen(
         command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ}
     )
-    time.sleep(8)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    try:
+        time.sleep(8)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()  # were the interrupt not heeded, it would train for years
     assert process.returncode == 130, err.decode()
     assert b"interrupted" in err and b"Traceback" not in err
     assert list(tmp_path.iterdir()) == []
