@@ -14,6 +14,10 @@ from saddlescope.core.stage import Stage
 from . import data
 
 
+LARGEST_LOG = 300.0
+"""Weights of a run that is no solution may be anything: sums of their exponentials stay finite."""
+
+
 def system_of(run: Evidence) -> Any:
     """A Diagonal, which knows more than every System does."""
     return run.system
@@ -252,7 +256,7 @@ def company(run: Evidence, count: int, size: float) -> np.ndarray:
     for stage in in_the_limit(run, count):
         index = coordinates(stage)[0]
         moment = np.interp(np.log(4 * size), *_rising(logs[:, index], time, measured_time(run, stage)))
-        weights = np.exp(values_at(run, "log_size", [moment])[0])
+        weights = np.exp(np.minimum(values_at(run, "log_size", [moment])[0], LARGEST_LOG))
         others = (theta(run, before) == 0) & (np.arange(len(weights)) != index)
         found.append(weights[others].sum() / size)
         before = stage
