@@ -13,7 +13,6 @@ from saddlescope.core.stage import Stage
 
 from . import data
 
-
 LARGEST_LOG = 300.0
 """Weights of a run that is no solution may be anything: sums of their exponentials stay finite."""
 
