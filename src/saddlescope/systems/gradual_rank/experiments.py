@@ -67,7 +67,7 @@ EXPERIMENTS = (
         "flow",
         paper=Size(1, over("log10_alpha", -16.0, -32.0, -64.0, -128.0, -256.0, -1000.0)),
         quick=Size(1, over("log10_alpha", -32.0, -64.0, -128.0, -1000.0)),
-        fields={"horizon": 410.0, "stages": 6},
+        fields={"horizon": 412.0, "stages": 7},
     ),
     Experiment(
         "instances",
