@@ -188,7 +188,7 @@ class System(ABC):
         raise self._undeclared("conserved")
 
     def largest_weight(self, point: Any, frame: Any) -> Any:
-        """In size; what the drift of conserved quantities is measured against. A state that is no weights says more."""
+        """In size, of one point or of many: what drifts are measured against. A state that is no weights says more."""
         return max(abs(leaf).max() for leaf in point)
 
     def warp(self, frame: Any) -> float:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, wraps
 from typing import Any
 
 import jax
@@ -27,25 +27,21 @@ class _Code:
     system: System = field(compare=False)
 
 
+def by_code(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Cache make(system, ...) for all systems with the same code."""
+    made = cache(lambda code, *others: make(code.system, *others))
+    return wraps(make)(lambda system, *others: made(_Code(system.code, system), *others))
+
+
+@by_code
 def flat_velocity(system: System, layout: Layout):
     """(flat state, frame) -> flat velocity."""
-    return _flat_velocity(_Code(system.code, system), layout)
-
-
-@cache
-def _flat_velocity(code: _Code, layout: Layout):
-    system = code.system
     return jax.jit(lambda flat, frame: flatten(system.velocity(layout.unravel(flat), frame)))
 
 
+@by_code
 def flat_measure(system: System, layout: Layout):
     """(flat state, frame) -> observables."""
-    return _flat_measure(_Code(system.code, system), layout)
-
-
-@cache
-def _flat_measure(code: _Code, layout: Layout):
-    system = code.system
 
     def measure(flat, frame):
         return system.measure(system.view(layout.unravel(flat), frame), frame)
@@ -66,14 +62,9 @@ def read_signals(observables: Mapping[str, Any], names: tuple[str, ...], places:
     return jnp.stack([observables[name][tuple(where)] for name, where in zip(names, places, strict=True)])
 
 
+@by_code
 def flat_readings(system: System, layout: Layout, names: tuple[str, ...]):
     """(flat state, frame, places) -> the numbers that marks look at; other observables are not computed."""
-    return _flat_readings(_Code(system.code, system), layout, names)
-
-
-@cache
-def _flat_readings(code: _Code, layout: Layout, names: tuple[str, ...]):
-    system = code.system
 
     def read(flat, frame, places):
         observables = system.measure(system.view(layout.unravel(flat), frame), frame)

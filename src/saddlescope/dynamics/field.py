@@ -112,9 +112,6 @@ class Field:
 
         return distances
 
-    def largest_weight(self, state: np.ndarray) -> float:
-        return self.system.largest_weight(self.layout.unravel(state), self.frame)
-
     def conserved_many(self, states: np.ndarray) -> np.ndarray:
         """Conserved quantities at flat states (n, size), with the state's axis first."""
         if self.system.batched:

@@ -159,7 +159,7 @@ def path_trajectory(
     drift = None
     if system.declares("conserved"):
         kept = field.conserved_many(state)
-        largest = max(float(field.largest_weight(row)) for row in state) ** 2
+        largest = float(system.largest_weight(field.layout.unravel(state), field.frame)) ** 2
         drift = float(np.abs(kept - kept[0]).max() / max(largest, np.finfo(float).tiny))
     return build_trajectory(
         system,

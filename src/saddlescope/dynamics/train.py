@@ -125,6 +125,8 @@ class _Run:
             prediction,
             save,
         )
+        # The same problem with rate and length left open: code that is compiled for it serves them all.
+        self.any_rate = type(system)(spec.replace(learning_rate=1.0, steps=None, horizon=None))
         self.marks = level_marks(prediction)
         self.signals: tuple[Signal, ...] = tuple(dict.fromkeys((mark.observable, mark.index) for mark in self.marks))
         plain = spec.optimizer == "gd" and spec.batch_size is None and spec.clip_norm is None
@@ -156,7 +158,7 @@ class _Run:
 
     def advance(self, snapshots: np.ndarray, steps: int, tick: Tick) -> None:
         names, places = split_signals(self.signals)
-        compiled = _advance(_any_rate(self.system), names, self.exact, _schedule_steps(self.system, steps))
+        compiled = _advance(self.any_rate, names, self.exact, _schedule_steps(self.system, steps))
         step_fn = partial(compiled, places, self.system.spec.learning_rate)
         saved = wall.monotonic()
         stops = np.unique(np.r_[snapshots, np.arange(CHUNK, steps, CHUNK), steps])
@@ -214,7 +216,7 @@ class _Run:
         return sorted(step for step in near if here <= step <= here + len(signals))
 
     def _record(self, carry: Carry) -> None:
-        observables, kept = _measure(_any_rate(self.system))(carry.point, self.frame)
+        observables, kept = _measure(self.any_rate)(carry.point, self.frame)
         row = {name: np.asarray(value) for name, value in observables.items()}
         if kept is not None:
             row["_conserved"] = np.asarray(kept)
@@ -303,11 +305,6 @@ def _initial_carry(system: System, start: Start, exact: bool) -> Carry:
     )
 
 
-def _any_rate(system: System) -> System:
-    """The same problem with rate and length left open: code that is compiled for it serves them all."""
-    return type(system)(system.spec.replace(learning_rate=1.0, steps=None, horizon=None))
-
-
 @cache
 def _measure(system: System):
     def measured(point, frame):
@@ -342,9 +339,10 @@ def _advance(system: System, signals: tuple[str, ...], exact: bool, schedule_ste
     def evaluated(carry: Carry, frame):
         """ReduceLROnPlateau listens to the evaluation loss every `plateau_every` steps."""
         listen = optimizers.plateau(spec)
-        # A reduced state is no weights: of it, the loss of the whole problem is known.
-        whole = system.measure(system.view(carry.point, frame), frame)["loss"] if exact else None
-        value = system.evaluate(carry.point, frame) if whole is None else whole
+        if exact:  # a reduced state is no weights: of it, the loss of the whole problem is known
+            value = system.measure(system.view(carry.point, frame), frame)["loss"]
+        else:
+            value = system.evaluate(carry.point, frame)
         return listen.update(carry.point, carry.plateau, value=value)[1]
 
     def step(carry: Carry, frame, learning_rate) -> Carry:
