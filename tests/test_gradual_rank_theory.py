@@ -7,6 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from benchmarks import plain
 from scipy.integrate import solve_ivp
 
 import saddlescope as ss
@@ -31,27 +32,6 @@ def both(name, seed=0, **fields):
     return prediction.stages, ss.measured_stages(trajectory, prediction, system), trajectory
 
 
-def plain_head(p, x):
-    """Eq. (1) in NumPy, written apart from the code."""
-    kq, vo = np.split(p, 2)
-    scores = np.einsum("aid,d,ajd->aij", x, kq, x)
-    scores = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return np.einsum("aij,ajd,d->aid", scores / scores.sum(axis=-1, keepdims=True), x, vo)
-
-
-def plain_force(p, x, y):
-    """−dL/dp by hand: only entries of the attention's own gradient."""
-    kq, vo = np.split(p, 2)
-    scores = np.einsum("aid,d,ajd->aij", x, kq, x)
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    weights /= weights.sum(axis=-1, keepdims=True)
-    mixed = np.einsum("aij,ajd->aid", weights, x)
-    rest = (y - mixed * vo) / y.size
-    pull = np.einsum("aid,d,ajd->aij", rest, vo, x)
-    pull = weights * (pull - (weights * pull).sum(axis=-1, keepdims=True))
-    return np.r_[np.einsum("aij,aid,ajd->d", pull, x, x), (rest * mixed).sum(axis=(0, 1))]
-
-
 # ---- the problem
 
 
@@ -63,7 +43,7 @@ def test_data_teacher_and_start_are_drawn_as_documented():
     kq = 0.33 * rng.normal(size=14) * rng.normal(size=14)
     vo = 0.6 * rng.normal(size=14) * rng.normal(size=14)
     np.testing.assert_array_equal(frame.samples.inputs, x)
-    np.testing.assert_allclose(frame.samples.targets, plain_head(np.r_[kq, vo], x), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(frame.samples.targets, plain.head(np.r_[kq, vo], x), rtol=1e-12, atol=1e-14)
     rng = np.random.default_rng(5)
     np.testing.assert_array_equal(point.u, 1e-32 * rng.normal(size=28))
     np.testing.assert_array_equal(point.v, 1e-32 * rng.normal(size=28))
@@ -74,7 +54,7 @@ def test_force_is_the_gradient_derived_by_hand():
     frame = system.start(0).frame
     p = np.random.default_rng(1).normal(size=28)
     found = np.asarray(system.objective.force(jnp.asarray(p), frame))
-    expected = plain_force(p, *frame.samples)
+    expected = plain.force(p, *frame.samples)
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12 * np.abs(expected).max())
 
 
@@ -87,11 +67,11 @@ def test_flow_in_logarithms_is_the_flow_of_the_weights():
 
     def velocity(_, state):
         a, b = np.split(state, 2)
-        g = plain_force(a * b, x, y)
+        g = plain.force(a * b, x, y)
         return scale * np.r_[b * g, a * g]
 
-    plain = solve_ivp(velocity, (0, 60), np.r_[u, v], method="DOP853", rtol=1e-10, atol=1e-13)
-    a, b = np.split(plain.y[:, -1], 2)
+    solved = solve_ivp(velocity, (0, 60), np.r_[u, v], method="DOP853", rtol=1e-10, atol=1e-13)
+    a, b = np.split(solved.y[:, -1], 2)
     found = ss.flow(system)["product"].values[-1]
     # 1e-6: the flow's default tolerance is 1e-8 per step, and the first entries are on the move.
     np.testing.assert_allclose(found, a * b, atol=1e-6)

@@ -57,10 +57,10 @@ def active_counts(run: Evidence) -> np.ndarray:
 
 def what_is_left(run: Evidence) -> list[float]:
     """Distance from the plateau after twelve relaxation times, as a share of the first."""
-    goal = measures.system_of(run).goal()
-    on = np.flatnonzero(goal)
     from .network import hessian_columns
 
+    goal = measures.system_of(run).goal()
+    on = np.flatnonzero(goal)
     curve = hessian_columns(measures.system_of(run).objective, goal, measures.frame_of(run), on)[on]
     root = np.sqrt(np.abs(goal[on]))
     slowest = float(np.linalg.eigvalsh(2 * root[:, None] * curve * root)[0])
@@ -155,18 +155,17 @@ def _plateau_after(run: Evidence, count: int) -> np.ndarray:
     return values_at(run, "product", (np.array(moments[:count]) + np.array(ends)) / 2)
 
 
-def entries_per_stage(run: Evidence) -> np.ndarray:
+def entries_of_heads(run: Evidence) -> np.ndarray:
     """How many entries of all heads the first two stages bring."""
-    on = measures.active(_plateau_after(run, 2))
-    return (on & ~np.vstack([np.zeros_like(on[:1]), on[:-1]])).sum(axis=1)
+    return measures.newly_active(_plateau_after(run, 2))
 
 
-def summed_entries_per_stage(run: Evidence) -> np.ndarray:
+def entries_of_sums(run: Evidence) -> np.ndarray:
     """The same of the sum over the heads of each layer."""
     spec = run.system.spec
-    product = _plateau_after(run, 2).reshape(2, spec.layers, spec.heads, -1).sum(axis=2).reshape(2, -1)
-    on = measures.active(product)
-    return (on & ~np.vstack([np.zeros_like(on[:1]), on[:-1]])).sum(axis=1)
+    return measures.newly_active(
+        _plateau_after(run, 2).reshape(2, spec.layers, spec.heads, -1).sum(axis=2).reshape(2, -1)
+    )
 
 
 def shares(run: Evidence) -> list[float]:
@@ -186,15 +185,8 @@ def shares_of_the_start(run: Evidence) -> list[float]:
 
 def tied_moments(run: Evidence) -> np.ndarray:
     """When each of the two entries of the first stage passes half of its size on the plateau after it."""
-    after, time = _plateau_after(run, 1)[0], run.trajectory["time"].values
-    found = []
-    for index in coordinates(measures.in_the_limit(run, 1)[0])[:2]:
-        logs = np.log(np.maximum(np.abs(run.trajectory["product"].values[:, index]), 1e-300))
-        level = np.log(abs(after[index]) / 2)
-        row = int(np.argmax(logs >= level))
-        share = (level - logs[row - 1]) / (logs[row] - logs[row - 1])
-        found.append(time[row - 1] + share * (time[row] - time[row - 1]))
-    return np.array(found)
+    after, tied = _plateau_after(run, 1)[0], coordinates(measures.in_the_limit(run, 1)[0])[:2]
+    return np.array([measures.first_passage(run, index, abs(after[index]) / 2) for index in tied])
 
 
 # ---- training

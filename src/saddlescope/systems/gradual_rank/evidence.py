@@ -20,7 +20,7 @@ from .spec import FullSpec, LinearSpec, TransformerSpec
 if TYPE_CHECKING:
     from saddlescope.numerics.integrate import Path
 
-    from .landscape import Functions, Logs, Plateau
+    from .landscape import Functions, Plateau
     from .prediction import Step
 
 LINEAR = LinearSpec()
@@ -78,18 +78,13 @@ def _origin(spec: TransformerSpec) -> Plateau:
     return Transformer(spec).problem.origin
 
 
-def _unit_logs(weights: Weights) -> Logs:
-    from .landscape import Logs
-
-    return Logs(np.log(np.abs(weights.u + weights.v)), np.log(np.abs(weights.u - weights.v)))
-
-
 @cache
 def _walk(spec: TransformerSpec, seed: int, stages: int) -> tuple[Step, ...]:
     """The stages of Algorithm 1."""
+    from .forecast import logs_of
     from .prediction import algorithm_1
 
-    return algorithm_1(_origin(spec), _unit_logs(data.unit_weights(spec.size, seed)), stages).steps
+    return algorithm_1(_origin(spec), logs_of(data.unit_weights(spec.size, seed)), stages).steps
 
 
 def _flow(
@@ -526,6 +521,7 @@ def _hill() -> tuple[Step, ...]:
 
     L = V(p_1) + p_2 phi(p_1) + p_2²/2, V' = 13 (p_1 − 1)(p_1 − 1.15)(p_1 − 2), phi = p_1² (p_1 − 1.8).
     """
+    from .forecast import logs_of
     from .landscape import Plateau
     from .prediction import algorithm_1
 
@@ -536,7 +532,7 @@ def _hill() -> tuple[Step, ...]:
         return -np.array([slope(p[0]) + p[1] * pull.deriv()(p[0]), pull(p[0]) + p[1]])
 
     functions = _functions(force, lambda p: float(well(p[0]) + p[1] * pull(p[0]) + p[1] ** 2 / 2))
-    return algorithm_1(Plateau.origin(functions, 2), _unit_logs(data.unit_weights(2, 0)), 2).steps
+    return algorithm_1(Plateau.origin(functions, 2), logs_of(data.unit_weights(2, 0)), 2).steps
 
 
 def shows_lemma_d4() -> Shown:

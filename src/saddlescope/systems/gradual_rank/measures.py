@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from saddlescope.core.claim import Evidence
 from saddlescope.core.stage import Stage
 
 from . import data
+
+if TYPE_CHECKING:
+    from .landscape import Logs
 
 LARGEST_LOG = 300.0
 """Weights of a run that is no solution may be anything: sums of their exponentials stay finite."""
@@ -119,11 +122,15 @@ def active(product: np.ndarray) -> np.ndarray:
     return size > data.ACTIVE * size.max(axis=-1, keepdims=True)
 
 
-def newly_active(run: Evidence, count: int) -> np.ndarray:
-    """How many entries become nonnegligible from each plateau to the next, from the origin on."""
-    on = active(values_at(run, "product", middles(run, count)))
+def newly_active(products: np.ndarray) -> np.ndarray:
+    """How many entries become nonnegligible from each plateau (plateaus, coordinate) to the next, from zero on."""
+    on = active(products)
     before = np.vstack([np.zeros_like(on[:1]), on[:-1]])
     return (on & ~before).sum(axis=1)
+
+
+def entries_per_stage(run: Evidence, count: int) -> np.ndarray:
+    return newly_active(values_at(run, "product", middles(run, count)))
 
 
 def frame_of(run: Evidence) -> Any:
@@ -143,16 +150,15 @@ def curvature(run: Evidence, stage: Stage) -> np.ndarray:
 
     d log|p|/dt = 2 sgn(p) g, so that the linear motion of log|p| on the support is −2 H |theta|, similar to it.
     """
+    from .landscape import Logs
     from .reduction import LogState
 
     product = theta(run, stage)
     on = np.flatnonzero(product)
     frame = frame_of(run)
-    high = np.log(2 * np.sqrt(np.abs(product[on])))
     far = np.full(len(product), -1e4)
-    rise, fall = far.copy(), far.copy()
-    rise[on], fall[on] = np.where(product[on] > 0, high, -1e4), np.where(product[on] > 0, -1e4, high)
-    matrix = np.asarray(run.system.jacobian(LogState(rise, fall), frame)) / frame.log_inverse_alpha
+    state = LogState(*Logs(far, far).anchored(on, product[on]))
+    matrix = np.asarray(run.system.jacobian(state, frame)) / frame.log_inverse_alpha
     place = np.where(product[on] > 0, on, len(product) + on)
     return np.sort(-np.linalg.eigvals(matrix[np.ix_(place, place)]).real)
 
@@ -167,7 +173,7 @@ def exponents(run: Evidence, moments: Sequence[float] | np.ndarray) -> np.ndarra
     size = values_at(run, "log_size", moments)
     positive = values_at(run, "product", moments) > 0
     start = logs_of(run.system.start(run.seed).point)
-    return -np.where(positive, size, start.rise + start.fall - size) / scale(run)
+    return -np.where(positive, size, start.whole - size) / scale(run)
 
 
 def algorithm_exponents(run: Evidence, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -199,11 +205,8 @@ def growth_errors(run: Evidence, count: int) -> np.ndarray:
 
     Only entries that have left their turning point behind grow with w; those still shrinking towards it are left out.
     """
-    assert run.prediction is not None
     errors = []
-    moments = moments_of(run)[: count + 1]
-    for stage, begin, end in zip(run.prediction.stages, moments[:-1], moments[1:], strict=False):
-        early, late = begin + 0.35 * (end - begin), begin + 0.65 * (end - begin)
+    for stage, (early, late) in _on_plateaus(run, count):
         size = values_at(run, "log_size", [early, late])
         product = values_at(run, "product", [early, late])
         pull = force(run, theta(run, stage))
@@ -214,15 +217,20 @@ def growth_errors(run: Evidence, count: int) -> np.ndarray:
     return np.array(errors)
 
 
+def _on_plateaus(run: Evidence, count: int) -> Iterator[tuple[Stage, np.ndarray]]:
+    """Each of the first plateaus, with the moments at 35% and 65% of it."""
+    assert run.prediction is not None
+    moments = moments_of(run)[: count + 1]
+    for stage, (begin, end) in zip(run.prediction.stages, itertools.pairwise(moments), strict=False):
+        yield stage, begin + np.array([0.35, 0.65]) * (end - begin)
+
+
 def force_errors(run: Evidence, count: int) -> np.ndarray:
     """|g(theta(t)) − g(theta^k)| off the support, relative to the largest, at 35% and 65% of each plateau."""
-    assert run.prediction is not None
     errors = []
-    moments = moments_of(run)[: count + 1]
-    for stage, begin, end in zip(run.prediction.stages, moments[:-1], moments[1:], strict=False):
+    for stage, moments in _on_plateaus(run, count):
         off, pull = theta(run, stage) == 0, force(run, theta(run, stage))
-        for share in (0.35, 0.65):
-            product = values_at(run, "product", [begin + share * (end - begin)])[0]
+        for product in values_at(run, "product", moments):
             errors.append(np.abs(force(run, product) - pull)[off].max() / np.abs(pull[off]).max())
     return np.array(errors)
 
@@ -250,36 +258,31 @@ def newcomer_signs(run: Evidence, count: int) -> np.ndarray:
 def company(run: Evidence, count: int, size: float) -> np.ndarray:
     """When the newcomer has |u|+|v| = 4 rho: what all others off the support have together, in units of rho."""
     found = []
-    time, logs = run.trajectory["time"].values, run.trajectory["log_size"].values
     before = None
     for stage in in_the_limit(run, count):
-        index = coordinates(stage)[0]
-        moment = np.interp(np.log(4 * size), *_rising(logs[:, index], time, measured_time(run, stage)))
+        moment = _when_newcomer_has(run, stage, 4 * size)
         weights = np.exp(np.minimum(values_at(run, "log_size", [moment])[0], LARGEST_LOG))
-        others = (theta(run, before) == 0) & (np.arange(len(weights)) != index)
+        others = (theta(run, before) == 0) & (np.arange(len(weights)) != coordinates(stage)[0])
         found.append(weights[others].sum() / size)
         before = stage
     return np.array(found)
 
 
-def _rising(series: np.ndarray, time: np.ndarray, end: float) -> tuple[np.ndarray, np.ndarray]:
-    """The last rise of a series before `end`, as an increasing table to interpolate in."""
-    upto = int(np.searchsorted(time, end)) + 1
-    part = series[:upto]
-    begin = int(np.argmin(part))
-    high = np.maximum.accumulate(part[begin:])
+def _when_newcomer_has(run: Evidence, stage: Stage, size: float) -> float:
+    """The moment in the last rise before the stage at which |u|+|v| of its coordinate has this size."""
+    time, logs = run.trajectory["time"].values, run.trajectory["log_size"].values[:, coordinates(stage)[0]]
+    upto = int(np.searchsorted(time, measured_time(run, stage))) + 1
+    begin = int(np.argmin(logs[:upto]))
+    high = np.maximum.accumulate(logs[begin:upto])
     keep = np.r_[True, np.diff(high) > 0]
-    return high[keep], time[begin:upto][keep]
+    return float(np.interp(np.log(size), high[keep], time[begin:upto][keep]))
 
 
 def active_wander(run: Evidence, count: int, size: float) -> np.ndarray:
     """Until the newcomer has |u|+|v| = 4 rho: how far active weights stray from theta^k, in units of rho (Eq. (25))."""
     found = []
-    time, logs = run.trajectory["time"].values, run.trajectory["log_size"].values
-    stages = in_the_limit(run, count)
-    for before, stage in itertools.pairwise(stages):
-        index = coordinates(stage)[0]
-        end = np.interp(np.log(4 * size), *_rising(logs[:, index], time, measured_time(run, stage)))
+    for before, stage in itertools.pairwise(in_the_limit(run, count)):
+        end = _when_newcomer_has(run, stage, 4 * size)
         middle = (measured_time(run, before) + measured_time(run, stage)) / 2
         expected = theta(run, before)
         on = expected != 0
@@ -293,19 +296,22 @@ def active_wander(run: Evidence, count: int, size: float) -> np.ndarray:
 
 def move_times(run: Evidence, count: int) -> np.ndarray:
     """Plain time from a tenth to nine tenths of each newcomer's theta^k."""
-    time, product = run.trajectory["time"].values, np.abs(run.trajectory["product"].values)
     found = []
     for stage in in_the_limit(run, count):
         index = coordinates(stage)[0]
         level = abs(theta(run, stage)[index])
-        moments = []
-        for share in (0.1, 0.9):
-            after = int(np.argmax(product[:, index] >= share * level))
-            low, high = np.log(product[after - 1, index] + 1e-300), np.log(product[after, index])
-            part = (np.log(share * level) - low) / (high - low)
-            moments.append(time[after - 1] + part * (time[after] - time[after - 1]))
-        found.append((moments[1] - moments[0]) * scale(run))
+        begin, end = (first_passage(run, index, share * level) for share in (0.1, 0.9))
+        found.append((end - begin) * scale(run))
     return np.array(found)
+
+
+def first_passage(run: Evidence, index: int, level: float) -> float:
+    """When |p_index| first has this size, between the run's points linear in log|p|, as growth is."""
+    time = run.trajectory["time"].values
+    logs = np.log(np.maximum(np.abs(run.trajectory["product"].values[:, index]), 1e-300))
+    after = int(np.argmax(logs >= np.log(level)))
+    part = (np.log(level) - logs[after - 1]) / (logs[after] - logs[after - 1])
+    return float(time[after - 1] + part * (time[after] - time[after - 1]))
 
 
 def on_the_move(run: Evidence, count: int) -> float:
@@ -327,8 +333,8 @@ def curve_distances(runs: Sequence[Evidence], name: str = "loss") -> np.ndarray:
     return np.array([np.abs(a - b).mean() for a, b in itertools.pairwise(curves)])
 
 
-def unit_logs(run: Evidence) -> tuple[np.ndarray, np.ndarray]:
-    """log|u+v| and log|u−v| of theta_0."""
-    unit = data.unit_weights(system_of(run).size, run.seed, run.system.spec.equal_start)
-    with np.errstate(divide="ignore"):
-        return np.log(np.abs(unit.u + unit.v)), np.log(np.abs(unit.u - unit.v))
+def unit_logs(run: Evidence) -> Logs:
+    """Of theta_0."""
+    from .forecast import logs_of
+
+    return logs_of(system_of(run).unit_weights(run.seed))

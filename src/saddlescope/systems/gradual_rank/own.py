@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -202,19 +203,24 @@ def find_kink(h, inputs: np.ndarray, size: int, lines: int = 3) -> tuple[int, np
         for order in range(3):
             steepest = np.argsort(jumps[:, order].max(axis=1))[::-1][:6]
             for place in steepest:
-                output = int(np.argmax(jumps[place, order]))
-                low, high = grid[place], grid[place + 1]
-                ends = values[place, order, output], values[place + 1, order, output]
-                for _ in range(HALVINGS):
-                    middle = (low + high) / 2
-                    between = float(fast(at, along, middle)[order, output])
-                    if abs(between - ends[0]) > abs(ends[1] - between):
-                        high, ends = middle, (ends[0], between)
-                    else:
-                        low, ends = middle, (between, ends[1])
-                if abs(ends[1] - ends[0]) > 1e-6 * size_of:
-                    return order, at + low * along
+                entry = order, int(np.argmax(jumps[place, order]))
+                where, jump = _steepest(partial(fast, at, along), entry, float(grid[place]), float(grid[place + 1]))
+                if jump > 1e-6 * size_of:
+                    return order, at + where * along
     return None
+
+
+def _steepest(line: Callable[[float], Any], entry: tuple[int, int], low: float, high: float) -> tuple[float, float]:
+    """Where an entry of a function changes most in an interval, by halving it, and how much it still changes there."""
+    below, above = (float(line(end)[entry]) for end in (low, high))
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        between = float(line(middle)[entry])
+        if abs(between - below) > abs(above - between):
+            high, above = middle, between
+        else:
+            low, below = middle, between
+    return low, abs(above - below)
 
 
 def _checked_start(start: tuple[Any, Any], size: int) -> Weights:

@@ -22,7 +22,7 @@ class Place(NamedTuple):
     logs: Logs
 
 
-def on_plateau(origin: Plateau, unit: Logs, steps: Sequence[Step], stage: int, moment: float, scale: float) -> Place:
+def on_plateau(unit: Logs, steps: Sequence[Step], stage: int, moment: float, scale: float) -> Place:
     """Where a run is after `stage` stages, at this share of the way to the next, by Algorithm 1 to leading order.
 
     Exact for the active coordinates; logarithms of the others are right to O(1), against B: this decides only how far
@@ -31,31 +31,34 @@ def on_plateau(origin: Plateau, unit: Logs, steps: Sequence[Step], stage: int, m
     here = steps[stage].before
     begin = steps[stage - 1].time if stage else 0.0
     exponents = steps[stage].exponents + here.force * (1 - moment) * (steps[stage].time - begin)
-    whole = unit.rise + unit.fall
     rise = -scale * exponents
-    logs = Logs(rise, whole - 2 * scale - rise)
+    logs = Logs(rise, unit.whole - 2 * scale - rise)
     return Place(here, logs.anchored(here.support, here.product[here.support]))
 
 
 def kicked(place: Place, entering: Sequence[int], how: str, noise: float, seed: int) -> LogState:
     """The place with noise added to u and v: to both alike (signs kept) or, for "noticeable", to each apart."""
     rng = np.random.default_rng((seed, 9))
-    logs, size = place.logs, len(place.logs.rise)
-    plus, minus = (np.exp(np.maximum(part, NOTHING)) for part in logs)
-    u, v = (plus + minus) / 2, (plus - minus) / 2
-    first, second = noise * rng.normal(size=size), noise * rng.normal(size=size)
-    if how == "noticeable" and noise:
-        where = np.flatnonzero(u > NOTICEABLE)
-        u, v = u[where] + first[where], v[where] + second[where]
-        rise, fall = logs.rise.copy(), logs.fall.copy()
-        with np.errstate(divide="ignore"):
-            rise[where], fall[where] = np.log(np.abs(u + v)), np.log(np.abs(u - v))
-        return LogState(np.maximum(rise, NOTHING), np.maximum(fall, NOTHING))
-    if how == "noticeable":
-        return LogState(*(np.maximum(part, NOTHING) for part in logs))
-    product, on = place.plateau.product, place.plateau.support
-    moved = logs.anchored(on, np.sign(product[on]) * (np.sqrt(np.abs(product[on])) + first[on]) ** 2)
+    first, second = noise * rng.normal(size=(2, len(place.logs.rise)))
+    moved = _apart(place.logs, first, second) if how == "noticeable" else _alike(place, first)
     if how == "newcomer":
         new = np.array(entering)
         moved = moved.anchored(new, np.sign(place.plateau.force[new]) * (NOTICEABLE + first[new]) ** 2)
     return LogState(*(np.maximum(part, NOTHING) for part in moved))
+
+
+def _alike(place: Place, noise: np.ndarray) -> Logs:
+    product, on = place.plateau.product, place.plateau.support
+    return place.logs.anchored(on, np.sign(product[on]) * (np.sqrt(np.abs(product[on])) + noise[on]) ** 2)
+
+
+def _apart(logs: Logs, first: np.ndarray, second: np.ndarray) -> Logs:
+    plus, minus = (np.exp(np.maximum(part, NOTHING)) for part in logs)
+    u, v = (plus + minus) / 2, (plus - minus) / 2
+    # Where nothing is added the logarithms stay: u − v of an active entry is lost in the difference.
+    where = np.flatnonzero((u > NOTICEABLE) & ((first != 0) | (second != 0)))
+    u, v = u[where] + first[where], v[where] + second[where]
+    rise, fall = logs.rise.copy(), logs.fall.copy()
+    with np.errstate(divide="ignore"):
+        rise[where], fall[where] = np.log(np.abs(u + v)), np.log(np.abs(u - v))
+    return Logs(rise, fall)

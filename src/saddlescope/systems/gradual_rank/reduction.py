@@ -51,9 +51,7 @@ def _log(value: Any) -> Any:
 
 def log_weights(unit: Weights, log_inverse_alpha: float) -> LogState:
     """The reduced start alpha * theta_0, whatever alpha."""
-    with np.errstate(divide="ignore"):
-        logs = [np.log(np.abs(part)) - log_inverse_alpha for part in (unit.u + unit.v, unit.u - unit.v)]
-    return LogState(*(np.maximum(part, NOTHING) for part in logs))
+    return LogState(*(np.maximum(np.asarray(part) - log_inverse_alpha, NOTHING) for part in reduce(unit)))
 
 
 def product(state: LogState) -> Any:

@@ -12,6 +12,17 @@ from saddlescope.core.spec import Spec, require
 ERRORS = ("squared", "log_cosh", "quartic", "logistic")
 ACTIVATIONS = ("gelu", "relu")
 
+
+def check_attention(spec: Any) -> None:
+    """What every Spec says that has tokens, samples and a teacher."""
+    for name in ("dim", "samples"):
+        require(getattr(spec, name) > 0, name, getattr(spec, name), "positive")
+    require(spec.tokens > 1, "tokens", spec.tokens, "at least 2", "a single token attends to itself alone")
+    require(spec.teacher_seed >= 0, "teacher_seed", spec.teacher_seed, "zero or positive")
+    if spec.batch_size is not None and spec.batch_size > spec.samples:
+        raise BadArgument(f"`batch_size` {spec.batch_size} exceeds the {spec.samples} `samples`")
+
+
 SMALLEST_WEIGHTS = -300.0
 """log10_alpha below which weights are no floating-point numbers: only their logarithms can be formed."""
 
@@ -124,14 +135,11 @@ class TransformerSpec(TaughtSpec):
 
     def check(self) -> None:
         super().check()
-        for name in ("dim", "samples", "layers", "heads"):
+        check_attention(self)
+        for name in ("layers", "heads"):
             require(getattr(self, name) > 0, name, getattr(self, name), "positive")
-        require(self.tokens > 1, "tokens", self.tokens, "at least 2", "a single token attends to itself alone")
-        require(self.teacher_seed >= 0, "teacher_seed", self.teacher_seed, "zero or positive")
         if self.activation not in ACTIVATIONS:
             raise unknown("activation", self.activation, ACTIVATIONS)
-        if self.batch_size is not None and self.batch_size > self.samples:
-            raise BadArgument(f"`batch_size` {self.batch_size} exceeds the {self.samples} `samples`")
 
     @property
     def is_head(self) -> bool:
@@ -223,18 +231,13 @@ class FullSpec(Spec):
 
     def check(self) -> None:
         super().check()
-        for name in ("dim", "samples"):
-            require(getattr(self, name) > 0, name, getattr(self, name), "positive")
-        require(self.tokens > 1, "tokens", self.tokens, "at least 2", "a single token attends to itself alone")
+        check_attention(self)
         require(self.head_dim is None or self.head_dim > 0, "head_dim", self.head_dim, "positive")
         require(SMALLEST_WEIGHTS <= self.log10_alpha < 0, "log10_alpha", self.log10_alpha, "negative, at least -300")
-        require(self.teacher_seed >= 0, "teacher_seed", self.teacher_seed, "zero or positive")
         if self.block is not None:
             require(self.block > 0, "block", self.block, "positive")
             if self.width != self.dim:
                 raise BadArgument(f"`block` needs square matrices, got `head_dim` {self.width} and `dim` {self.dim}")
-        if self.batch_size is not None and self.batch_size > self.samples:
-            raise BadArgument(f"`batch_size` {self.batch_size} exceeds the {self.samples} `samples`")
 
     @property
     def width(self) -> int:

@@ -287,25 +287,26 @@ class Perturbed(Transformer):
         from .perturbation import kicked, on_plateau
 
         spec = self.spec
-        unit = self.unit_weights(0)
-        steps, logs = self.algorithm(unit)
+        logs, steps = self.algorithm
         if len(steps) <= spec.stage:
             raise BadArgument(f"`stage` must be below {len(steps)}, got {spec.stage}: there are no more stages")
-        place = on_plateau(self.problem.origin, logs, steps, spec.stage, spec.moment, spec.log_inverse_alpha)
+        place = on_plateau(logs, steps, spec.stage, spec.moment, spec.log_inverse_alpha)
         point = kicked(place, steps[spec.stage].entering, spec.kicked, spec.noise, seed)
         return Start(point, self._frame)
 
     def goal(self) -> np.ndarray:
         """Where it should go: p of its own plateau, or, with the newcomer, of the next."""
-        step = self.algorithm(self.unit_weights(0))[0][self.spec.stage]
+        step = self.algorithm[1][self.spec.stage]
         return (step.after if self.spec.kicked == "newcomer" else step.before).product
 
-    def algorithm(self, unit: Weights) -> Any:
+    @cached_property
+    def algorithm(self) -> Any:
+        """log|u±v| of seed 0's theta_0, which all seeds of the noise share, and its stages by Algorithm 1."""
         from .forecast import logs_of
         from .prediction import algorithm_1
 
-        logs = logs_of(unit)
-        return algorithm_1(self.problem.origin, logs, self.spec.stages).steps, logs
+        logs = logs_of(self.unit_weights(0))
+        return logs, algorithm_1(self.problem.origin, logs, self.spec.stages).steps
 
     def predict(self, start: Start) -> Prediction:
         raise self._undeclared("predict")
