@@ -368,3 +368,13 @@ def test_of_a_tie_one_may_be_pushed_out():
     assert prediction.stages[0].extra["coordinates"] in ([0, 1], [1, 0])
     measured = ss.measured_stages(ss.flow(system, prediction=prediction), prediction, system)
     assert measured[0].time == pytest.approx(prediction.stages[0].time, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", [31, 63])
+def test_an_entry_that_nothing_pulls_at_the_origin_may_join_the_first_move(seed):
+    """Keys and queries are pulled only once a value has grown, and may then outrun what is left of its move."""
+    fields = {"dim": 8, "tokens": 3, "samples": 30, "teacher_seed": seed, "data_seed": seed}
+    predicted, measured, _ = both("gradual_rank", log10_alpha=-12.0, stages=2, **fields)
+    # 1e-7: the flow's tolerance is 1e-8 per step.
+    times = np.array([[s.time for s in stages] for stages in (measured, predicted)], float)
+    np.testing.assert_allclose(*times, rtol=1e-7)

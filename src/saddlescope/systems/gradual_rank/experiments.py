@@ -101,9 +101,9 @@ EXPERIMENTS = (
         "Does one head at a time learn where a layer has two?",
         "gradual_rank",
         "flow",
-        paper=Size(10, ({}, {"layers": 2})),
-        quick=Size(3),
-        fields={**HEADS, "log10_alpha": -32.0},
+        paper=Size(10, over("log10_alpha", -32.0, -1000.0) + over("log10_alpha", -1000.0, layers=2)),
+        quick=Size(3, over("log10_alpha", -32.0, -1000.0)),
+        fields=HEADS,
     ),
     Experiment(
         "losses",

@@ -17,7 +17,7 @@ from saddlescope.core.system import Start
 from . import network, reduction
 from .data import Frame, Samples, Weights
 from .landscape import Functions, Logs, Plateau, RunsOff
-from .prediction import Passage, Step, Walk, algorithm_1, at_finite_alpha
+from .prediction import Course, Step, Walk, algorithm_1, at_finite_alpha
 from .reduction import NOTHING, LogState
 
 if TYPE_CHECKING:
@@ -59,12 +59,13 @@ def forecast(system: Diagonal, start: Start) -> Prediction:
     logs = logs_of(point)
     unit = Logs(logs.rise + scale, logs.fall + scale)
     limit = algorithm_1(origin, unit, spec.stages)
-    passages, rests = at_finite_alpha(origin, logs, limit.steps)
+    course = at_finite_alpha(origin, logs, limit.steps)
+    passages = course.passages
     # A stage that does not happen at this alpha stands where Algorithm 1 has it.
     when = [step.time * scale if np.isnan(p.time) else p.time for step, p in zip(limit.steps, passages, strict=True)]
     order = sorted(range(len(when)), key=lambda k: when[k])
     steps = [limit.steps[k] for k in order]
-    visited = _visited(origin, steps, rests)
+    visited = _visited(origin, steps, course.rests)
     last = next(plateau for plateau in reversed(visited) if plateau is not None)
     return Prediction(
         stages=tuple(
@@ -76,14 +77,17 @@ def forecast(system: Diagonal, start: Start) -> Prediction:
         plateaus=tuple(_point(logs, p) for p in visited if p is not None) if None not in visited else (),
         observables={"loss": last.loss, "product": last.product},
         solver="Algorithm 1, corrected for finite alpha",
-        notes=tuple(_notes(system, limit, passages)),
+        notes=tuple(_notes(system, limit, course)),
     )
 
 
-def _notes(system: Diagonal, limit: Walk, passages: Sequence[Passage]) -> Iterator[str]:
+def _notes(system: Diagonal, limit: Walk, course: Course) -> Iterator[str]:
     if limit.ended:
         yield f"the sequence ends after stage {len(limit.steps)}: {limit.ended}"
-    for step, passage in zip(limit.steps, passages, strict=True):
+    if course.lost:
+        yield f"times are predicted up to where the flow cannot be followed at this alpha: {course.lost}"
+        return
+    for step, passage in zip(limit.steps, course.passages, strict=True):
         if np.isnan(passage.time):
             name = system.coordinate_name(step.lead)
             yield f"{name} never reaches half of its theta^k at this alpha: stages overlap, or alpha is too large"

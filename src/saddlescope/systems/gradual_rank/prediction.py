@@ -151,15 +151,25 @@ class Passage(NamedTuple):
     count: int
 
 
-def at_finite_alpha(origin: Plateau, logs: Logs, steps: Sequence[Step]) -> tuple[list[Passage], list[Plateau]]:
-    """The passages of Algorithm 1's stages from these initial logarithms, and the plateaus at which the run rests.
+class Course(NamedTuple):
+    """passages: of Algorithm 1's stages.  rests: the plateaus at which the run rests.  lost: why it was not followed
+    to the last stage, "" if it was.
+    """
+
+    passages: list[Passage]
+    rests: list[Plateau]
+    lost: str
+
+
+def at_finite_alpha(origin: Plateau, logs: Logs, steps: Sequence[Step]) -> Course:
+    """The flow from these initial logarithms, through Algorithm 1's stages.
 
     Plateaus are skipped along their lines. Where a coordinate joins before the last move has come to rest, both are
     followed together; else a move is Algorithm 1's own, and its drift all that is added.
     """
     follower = _Follower(origin, logs, steps)
-    follower.run()
-    return follower.passages(), follower.rests
+    lost = follower.run()
+    return Course(follower.passages(), follower.rests, lost)
 
 
 class _Follower:
@@ -171,11 +181,12 @@ class _Follower:
         # Below this, u² − v² is negligible, and orbits are those of the limit.
         self.pure = bool(logs.whole.max(initial=-np.inf) - np.log(4) < np.log(DROP * origin.units.product))
 
-    def run(self) -> None:
+    def run(self) -> str:
+        """Why it ended before the last stage, if not because nothing is left that is pulled."""
         while any(np.isnan(passage.time) for passage in self.passages()):
             wait = self._wait(SEED * self.here.units.product)
             if not np.isfinite(wait.min()):
-                return
+                break
             lead = int(np.argmin(wait))
             sooner = float(self._wait(self.here.seed(lead))[lead])
             jump = max(sooner, 0.0)
@@ -186,16 +197,17 @@ class _Follower:
                 orbit = self._alone(lead, logs, self.time + jump) or follow(
                     self.here, logs, self.time + jump, [lead], **how
                 )
-            except RunsOff:
-                return
+            except RunsOff as reason:
+                return str(reason)
             for place, step in enumerate(self.steps):
                 if step.level:
                     self.rises[place] += orbit.rises(step.lead, step.level)
             if orbit.to is None:
-                return
+                break
             self.logs = logs.moved(orbit.gained).anchored(orbit.to.support, orbit.to.product[orbit.to.support])
             self.here, self.time = orbit.to, orbit.end
             self.rests.append(orbit.to)
+        return ""
 
     def passages(self) -> list[Passage]:
         """The first rise of each stage's lead; one that has left since it last entered, the first after it left."""
@@ -217,7 +229,8 @@ class _Follower:
 
     def _alone(self, index: int, logs: Logs, begin: float) -> Orbit | None:
         """The orbit of one coordinate, if it is known and no other is noticeable before it ends."""
-        others = np.setdiff1d(np.flatnonzero(self.here.force), [index])
+        # Also those that nothing pulls here: keys and queries at the origin are pulled only once a value has grown.
+        others = np.setdiff1d(np.arange(len(logs.rise)), [*self.here.support, index])
         least = np.log(JOIN * self.here.units.product)
         if not self.pure or index not in self.here.moves or np.any(logs.size[others] >= least):
             return None
