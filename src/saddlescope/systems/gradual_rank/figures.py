@@ -463,8 +463,9 @@ FIGURES = (
         "Entries of W_V W_Oᵀ",
         "Fig. 8",
         "The diagonal of W_V W_Oᵀ in the same runs.",
-        "The two largest change places: down to 1e-4 the smaller one leads, because its u + v was larger at the start; "
-        "how fast an entry grows decides only below. Small bumps mark the moments when an entry of W_K W_Qᵀ jumps.",
+        "The two largest change places: at a large alpha the smaller one leads, because its u + v was larger at the "
+        "start; only as alpha falls, how fast an entry grows decides. Small bumps mark the moments when an entry of "
+        "W_K W_Qᵀ jumps.",
         ("scales",),
         figure_8,
         panels=("abc", "def"),
