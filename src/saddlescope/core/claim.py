@@ -211,8 +211,12 @@ def judge_runs(claim: Claim, runs: Sequence[Evidence], lacking: str = "") -> Ver
         words = reason or f"{len(decided)} runs, and {claim.seeds.least} are needed"
         return Verdict(claim, "undecided", None, claim.relation.bound, words, len(decided))
     pieces = [decided] if claim.seeds.together else decided
-    numbers = [(np.asarray(claim.measured(piece), float), np.asarray(claim.expected(piece), float)) for piece in pieces]
-    deviations = [claim.relation.deviation(value, expected) for value, expected in numbers]
+    # A run may be no solution at all: what then overflows or cannot be measured is NaN or infinite, and refutes.
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        numbers = [
+            (np.asarray(claim.measured(piece), float), np.asarray(claim.expected(piece), float)) for piece in pieces
+        ]
+        deviations = [claim.relation.deviation(value, expected) for value, expected in numbers]
     support = [claim.relation.holds(deviation) for deviation in deviations]
     needed = 1.0 if claim.seeds.together else claim.seeds.share
     words = claim.relation.words(*numbers[0]) if len(numbers) == 1 else f"{sum(support)} of {len(support)} runs agree"

@@ -16,9 +16,6 @@ from . import data
 if TYPE_CHECKING:
     from .landscape import Logs
 
-LARGEST_LOG = 300.0
-"""Weights of a run that is no solution may be anything: sums of their exponentials stay finite."""
-
 
 def system_of(run: Evidence) -> Any:
     """A Diagonal, which knows more than every System does."""
@@ -261,7 +258,7 @@ def company(run: Evidence, count: int, size: float) -> np.ndarray:
     before = None
     for stage in in_the_limit(run, count):
         moment = _when_newcomer_has(run, stage, 4 * size)
-        weights = np.exp(np.minimum(values_at(run, "log_size", [moment])[0], LARGEST_LOG))
+        weights = np.exp(values_at(run, "log_size", [moment])[0])
         others = (theta(run, before) == 0) & (np.arange(len(weights)) != coordinates(stage)[0])
         found.append(weights[others].sum() / size)
         before = stage
@@ -306,11 +303,13 @@ def move_times(run: Evidence, count: int) -> np.ndarray:
 
 
 def first_passage(run: Evidence, index: int, level: float) -> float:
-    """When |p_index| first has this size, between the run's points linear in log|p|, as growth is."""
-    time = run.trajectory["time"].values
-    logs = np.log(np.maximum(np.abs(run.trajectory["product"].values[:, index]), 1e-300))
-    after = int(np.argmax(logs >= np.log(level)))
-    part = (np.log(level) - logs[after - 1]) / (logs[after] - logs[after - 1])
+    """When |p_index| first has this size, between the run's points linear in log|p|, as growth is; NaN if never."""
+    time, size = run.trajectory["time"].values, np.abs(run.trajectory["product"].values[:, index])
+    after = int(np.argmax(size >= level))
+    if after == 0 or level <= 0:
+        return float("nan")
+    low, high = (np.log(max(value, 1e-300)) for value in size[after - 1 : after + 1])
+    part = (np.log(level) - low) / (high - low)
     return float(time[after - 1] + part * (time[after] - time[after - 1]))
 
 

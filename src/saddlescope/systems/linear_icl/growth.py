@@ -100,8 +100,7 @@ def early_error(run: Evidence) -> float:
     passed = np.trapezoid(value[: row + 1], time[: row + 1], axis=0)
     key, query = series(run, "key"), series(run, "query")
     drift = Drift(value[0], key[0] + query[0], key[0] - query[0], theory_of(run).eigenvalues ** 2)
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # a run that is no solution may overflow
-        plus, minus = drift.pairs(passed)
+    plus, minus = drift.pairs(passed)
     gaps = [np.abs(key[row] - (plus + minus) / 2), np.abs(query[row] - (plus - minus) / 2)]
     return float(max(gap.max() for gap in gaps) / max(np.abs(key[row]).max(), np.abs(query[row]).max()))
 
