@@ -153,8 +153,10 @@ def kernel() -> Iterator[Row]:
     import jax
     import jax.numpy as jnp
 
+    from saddlescope.core.precision import on_device
+
     chosen: Any = system("gradual_rank", samples=1000)
-    frame = jax.tree.map(jnp.asarray, chosen.start(0).frame)
+    frame = on_device(chosen.start(0).frame)
     x, y = frame.samples
     p = jnp.asarray(np.random.default_rng(0).normal(size=chosen.spec.size))
 

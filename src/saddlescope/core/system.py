@@ -170,11 +170,11 @@ class System(ABC):
         raise self._undeclared("jacobian")
 
     def cheap_jacobian(self, frame: Any) -> Callable[[Any], Any]:
-        """state -> the Jacobian, nearly: a function for one integration, which may reuse what it computed before.
+        """state -> the Jacobian, or nearly: a function for one integration, which may reuse what it computed before.
 
         Implicit solvers need no more; the first call must be exact.
         """
-        raise self._undeclared("cheap_jacobian")
+        return lambda state: self.jacobian(state, frame)
 
     def linearize(self, state: Any, frame: Any) -> Any:
         """x -> J x for states x, without forming the Jacobian J; declared only where J is symmetric.

@@ -60,8 +60,7 @@ class Field:
     def jacobian(self) -> Callable[[float, np.ndarray], np.ndarray] | None:
         if not self.system.declares("jacobian"):
             return None
-        exact = lambda state: self.system.jacobian(state, self.frame)  # noqa: E731
-        matrix = self.system.cheap_jacobian(self.frame) if self.system.declares("cheap_jacobian") else exact
+        matrix = self.system.cheap_jacobian(self.frame)
         return self._warped(lambda state: np.asarray(matrix(self.layout.unravel(state))))
 
     @property
@@ -85,9 +84,10 @@ class Field:
             from .compiled import flat_measure
 
             found = flat_measure(self.system, self.layout)(state, self.frame)
-            return {name: np.asarray(value) for name, value in found.items()}
-        view = self.system.view(self.layout.unravel(state), self.frame)
-        return {name: np.asarray(value) for name, value in self.system.measure(view, self.frame).items()}
+        else:
+            view = self.system.view(self.layout.unravel(state), self.frame)
+            found = self.system.measure(view, self.frame)
+        return {name: np.asarray(value) for name, value in found.items()}
 
     def measure_many(self, states: np.ndarray) -> dict[str, np.ndarray]:
         """Observables at flat states (n, size), with the state's axis first."""

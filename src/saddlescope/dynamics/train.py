@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from saddlescope.core import precision  # noqa: F401  (64 bits before the first trace)
 from saddlescope.core.errors import BadArgument
+from saddlescope.core.precision import on_device
 from saddlescope.core.progress import Tick, silent
 from saddlescope.core.spec import LARGEST_INT
 from saddlescope.core.stage import Prediction
@@ -290,7 +290,7 @@ def _schedule_steps(system: System, steps: int) -> int | None:
 def _initial_carry(system: System, start: Start, exact: bool) -> Carry:
     spec = system.spec
     point = system.reduce(start.point, start.frame) if exact and not system.starts_reduced else start.point
-    point = jax.tree.map(jnp.asarray, point)
+    point = on_device(point)
     order: Any = ()
     if spec.batch_size is not None and not spec.fresh_data:
         order = jnp.arange(len(jax.tree.leaves(system.samples(start.frame))[0]))

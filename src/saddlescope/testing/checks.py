@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from saddlescope.core import precision  # noqa: F401  (64 bits before the first trace)
 from saddlescope.core.claim import Quantifier, judge_run
+from saddlescope.core.precision import on_device
 from saddlescope.core.room import room_of
 from saddlescope.core.spec import Spec
 from saddlescope.core.system import System
@@ -126,7 +126,7 @@ def reduction_commutes(system: System) -> None:
     weights, frame = system.random_weights(0), _frame(system)
     slope = jax.grad(system.loss)(weights, frame)
     down = jax.tree.map(lambda leaf: -leaf / system.clock(frame), slope)
-    state, pushed = jax.jvp(lambda w: system.reduce(w, frame), (jax.tree.map(jnp.asarray, weights),), (down,))
+    state, pushed = jax.jvp(lambda w: system.reduce(w, frame), (on_device(weights),), (down,))
     gap = deviation(system.velocity(state, frame), pushed)
     assert gap < IDENTITY, f"velocity differs from the reduced gradient by {gap:.1e}, relatively"
 
@@ -141,7 +141,7 @@ def view_is_kept_by_reduce(system: System) -> None:
 @check(faces=("train", "flow"), declares=("random_weights",))
 def loss_agrees_between_network_and_state(system: System) -> None:
     weights, frame = system.random_weights(2), _frame(system)
-    network = system.loss(jax.tree.map(jnp.asarray, weights), frame)
+    network = system.loss(on_device(weights), frame)
     gap = deviation(_loss_of_state(system, frame)(system.reduce(weights, frame)), network)
     assert gap < IDENTITY, f"the state's loss differs from the network's by {gap:.1e}"
 
@@ -149,7 +149,7 @@ def loss_agrees_between_network_and_state(system: System) -> None:
 @check(faces=("train",), declares=("descend", "random_weights"))
 def descend_is_a_step_of_gradient_descent(system: System) -> None:
     weights, frame, rate = system.random_weights(3), _frame(system), 0.03
-    weights = jax.tree.map(jnp.asarray, weights)
+    weights = on_device(weights)
     slope = jax.grad(system.loss)(weights, frame)
     stepped = jax.tree.map(lambda w, g: w - rate * g, weights, slope)
     gap = deviation(system.descend(system.reduce(weights, frame), frame, rate), system.reduce(stepped, frame))
@@ -159,11 +159,11 @@ def descend_is_a_step_of_gradient_descent(system: System) -> None:
 @check(declares=("random_weights", "symmetries"))
 def symmetries_leave_the_loss(system: System) -> None:
     weights, frame = system.random_weights(4), _frame(system)
-    loss = float(system.loss(jax.tree.map(jnp.asarray, weights), frame))
+    loss = float(system.loss(on_device(weights), frame))
     for symmetry in system.symmetries(5):
         moved = symmetry.apply(weights)
         assert deviation(moved, weights) > 0.0, f"{symmetry.name}: the map moves nothing"
-        gap = abs(float(system.loss(jax.tree.map(jnp.asarray, moved), frame)) / loss - 1)
+        gap = abs(float(system.loss(on_device(moved), frame)) / loss - 1)
         assert gap < IDENTITY, f"{symmetry.name}: the loss changes by {gap:.1e}"
 
 
@@ -188,7 +188,7 @@ def linearize_is_the_symmetric_slope_of_velocity(system: System) -> None:
     frame = _frame(system)
     state, x, y = (system.reduce(system.random_weights(seed), frame) for seed in (6, 7, 8))
     product = system.linearize(state, frame)
-    _, expected = jax.jvp(lambda s: system.velocity(s, frame), (jax.tree.map(jnp.asarray, state),), (x,))
+    _, expected = jax.jvp(lambda s: system.velocity(s, frame), (on_device(state),), (x,))
     gap = deviation(product(x), expected)
     assert gap < IDENTITY, f"products with the Jacobian differ from the velocity's derivative by {gap:.1e}"
     one, other = ravel(product(x)) @ ravel(y), ravel(product(y)) @ ravel(x)
@@ -198,7 +198,7 @@ def linearize_is_the_symmetric_slope_of_velocity(system: System) -> None:
 @check(faces=("train", "flow"), declares=("random_weights",))
 def energy_falls_by_the_squared_gradient(system: System) -> None:
     """dL/dt = −|grad L|² / clock along the flow."""
-    weights, frame = jax.tree.map(jnp.asarray, system.random_weights(7)), _frame(system)
+    weights, frame = on_device(system.random_weights(7)), _frame(system)
     state = system.reduce(weights, frame)
     _, rate = jax.jvp(_loss_of_state(system, frame), (state,), (system.velocity(state, frame),))
     squares = sum(float((leaf**2).sum()) for leaf in jax.tree.leaves(jax.grad(system.loss)(weights, frame)))
@@ -287,7 +287,7 @@ def plateaus_are_stationary_and_all_but_the_last_can_be_left(system: System) -> 
     loss_of = _loss_of_state(system, frame)
     for number, (point, expected) in enumerate(zip(prediction.plateaus, losses, strict=True)):
         # By dL/dt = −|grad L|² / clock: logarithms of negligible weights may go on moving where nothing else does.
-        _, rate = jax.jvp(loss_of, (jax.tree.map(jnp.asarray, point),), (system.velocity(point, frame),))
+        _, rate = jax.jvp(loss_of, (on_device(point),), (system.velocity(point, frame),))
         slope, size = np.sqrt(abs(float(rate)) * system.clock(frame)), float(system.largest_weight(point, frame))
         # 1e-10: closed forms reach rounding, plateaus found by minimisation the accuracy of a Newton step.
         assert slope < 1e-10 * max(size, 1.0), f"plateau {number} is not stationary: |grad L| = {slope:.1e}"

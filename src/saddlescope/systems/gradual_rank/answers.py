@@ -10,7 +10,7 @@ import numpy as np
 
 from saddlescope.core.claim import Evidence
 
-from . import data, measures
+from . import measures
 from .measures import coordinates, scale, theta, values_at
 
 
@@ -32,7 +32,7 @@ def growth_of_waiting(far: Evidence, near: Evidence, count: int) -> np.ndarray:
 
 def first_waits(runs: Sequence[Evidence]) -> np.ndarray:
     """By how much the plain time of the first stage grows from one scale to the next, per unit of log(1/alpha)."""
-    order = sorted(runs, key=lambda run: -run.system.spec.log10_alpha)
+    order = measures.by_scale(runs)
     scales = np.array([scale(run) for run in order])
     return np.diff([measures.times(run, 1)[0] * scale(run) for run in order]) / np.diff(scales)
 
@@ -231,7 +231,7 @@ def drift_of_decay(runs: Sequence[Evidence]) -> float:
     """What exp(−2 lambda t) makes of the largest u² − v², over the largest squared weight of the run."""
     run = next(run for run in runs if run.system.spec.weight_penalty)
     trajectory, spec = decayed(runs), run.system.spec
-    unit = data.unit_weights(measures.system_of(run).size, run.seed)
+    unit = measures.system_of(run).unit_weights(run.seed)
     first = 10.0 ** (2 * spec.log10_alpha) * np.abs(unit.u**2 - unit.v**2).max()
     total, product = np.exp(trajectory["log_size"].values), np.abs(trajectory["product"].values)
     largest = ((total + np.sqrt(np.maximum(total**2 - 4 * product, 0.0))) / 2).max()

@@ -77,8 +77,11 @@ def _far_pair(runs: Sequence[Evidence]) -> tuple[Evidence, Evidence]:
     return far, near
 
 
-LIMIT: dict[str, Any] = {"experiment": "limit"}
 LADDER: dict[str, Any] = {"experiment": "limit", "seeds": together(4)}
+LIMIT: dict[str, Any] = {"experiment": "limit", "applies": _smallest}
+HEADS: dict[str, Any] = {"experiment": "heads", "seeds": all_of(3), "applies": _heads}
+HEADS_LIMIT: dict[str, Any] = {**HEADS, "applies": _heads_in_the_limit}
+SCALES: dict[str, Any] = {"experiment": "scales", "seeds": together(6)}
 
 CLAIMS = (
     # ---- Theorem 1.1, Theorem 4.5: stages as alpha falls
@@ -106,7 +109,7 @@ CLAIMS = (
         says="The first stage comes at 1 / max_i |g_i(0)|, in units of log(1/alpha).",
         source=(PAPER, "section 4.1.1, Eq. (9)"),
         measured=lambda runs: measures.extrapolated_times(*_pair(runs), 1),
-        expected=lambda runs: [1 / np.abs(measures.force(runs[0], np.zeros(measures.system_of(runs[0]).size))).max()],
+        expected=lambda runs: [measures.first_limit_time(runs[0])],
         relation=close(1e-6, because="the first stage has nothing to overlap with"),
         **LADDER,
     ),
@@ -143,7 +146,6 @@ CLAIMS = (
         source=(PAPER, "Theorem 4.5, Eq. (16)"),
         measured=lambda run: measures.plateau_errors(run, 6),
         relation=bounded(1e-5, because=SETTLED),
-        applies=_smallest,
         **LIMIT,
     ),
     Claim(
@@ -152,7 +154,6 @@ CLAIMS = (
         source=(PAPER, "Theorem 1.1, Theorem 4.5"),
         measured=lambda run: measures.entries_per_stage(run, 5),
         relation=bounded(1, because=COUNT),
-        applies=_smallest,
         **LIMIT,
     ),
     Claim(
@@ -161,7 +162,6 @@ CLAIMS = (
         source=(PAPER, "Assumption 4.2, Appendix A"),
         measured=lambda run: measures.times(run, 6),
         relation=ordered(because=ORDER),
-        applies=_smallest,
         **LIMIT,
     ),
     Claim(
@@ -183,7 +183,7 @@ CLAIMS = (
         measured=lambda run: measures.growth_errors(run, 3),
         relation=bounded(1e-5, because="the middle third of a plateau is hundreds of relaxation times from both ends"),
         applies=_only(log10_alpha=-128.0),
-        **LIMIT,
+        experiment="limit",
     ),
     Claim(
         name="forces_keep_their_value",
@@ -191,7 +191,6 @@ CLAIMS = (
         source=(PAPER, "Lemma C.6, Eq. (27), (28)"),
         measured=lambda run: measures.force_errors(run, 5),
         relation=bounded(1e-5, because=SETTLED),
-        applies=_smallest,
         **LIMIT,
     ),
     Claim(
@@ -212,7 +211,6 @@ CLAIMS = (
         source=(PAPER, "Lemma C.8, Lemma D.1"),
         measured=lambda run: measures.inactive_exponents(run, 5),
         relation=bounded(lower=1e-3, because="c depends on the stage; the closest runner-up is 0.2% of T behind"),
-        applies=_smallest,
         **LIMIT,
     ),
     Claim(
@@ -221,7 +219,6 @@ CLAIMS = (
         source=(PAPER, "Lemma C.5, Eq. (25)"),
         measured=lambda run: np.r_[measures.active_wander(run, 5, 0.1), measures.active_wander(run, 5, 0.01)],
         relation=bounded(24.0, because="the bound as printed, without its second branch: the stronger statement"),
-        applies=_smallest,
         **LIMIT,
     ),
     Claim(
@@ -230,7 +227,6 @@ CLAIMS = (
         source=(PAPER, "Lemma C.9, Eq. (22), (24)"),
         measured=lambda run: np.r_[measures.company(run, 5, 0.1), measures.company(run, 5, 0.01)],
         relation=bounded(0.5, because="the bound as printed"),
-        applies=_smallest,
         **LIMIT,
     ),
     Claim(
@@ -240,7 +236,6 @@ CLAIMS = (
         measured=lambda run: measures.newcomer_signs(run, 6),
         expected=lambda run: np.ones(6),
         relation=close(0.0, because="a sign has no tolerance"),
-        applies=_smallest,
         **LIMIT,
     ),
     # ---- the assumptions
@@ -250,7 +245,6 @@ CLAIMS = (
         source=(PAPER, "Assumption 4.3"),
         measured=lambda run: [measures.curvature(run, stage)[0] for stage in measures.in_the_limit(run, 6)],
         relation=bounded(lower=1e-9, because="positive, by more than rounding"),
-        applies=_smallest,
         **LIMIT,
     ),
     Claim(
@@ -277,7 +271,7 @@ CLAIMS = (
         name="paper_test_of_returns",
         says="Noise of 0.05 on all weights above 1e-5 dies out, and the run goes on as if undisturbed.",
         source=(PAPER, "Appendix A, Fig. 9"),
-        measured=lambda runs: answers.lasting_differences(runs),
+        measured=answers.lasting_differences,
         relation=bounded(0.05, because="what is left after a run's length must be less than what was added"),
         experiment="kicks",
         seeds=together(10),
@@ -286,7 +280,7 @@ CLAIMS = (
         name="paper_test_of_moves",
         says="Balanced noise of 0.01 when an entry has |u| = 1e-5 keeps no run farther from theta^{k+1}.",
         source=(PAPER, "Appendix A, Fig. 10, with u and v perturbed alike"),
-        measured=lambda runs: answers.nearest_to_goal(runs),
+        measured=answers.nearest_to_goal,
         relation=bounded(0.02, because="of entries of order one; the next entries are on their way"),
         experiment="entries",
         seeds=together(10),
@@ -298,8 +292,7 @@ CLAIMS = (
         source=(PAPER, "Appendix A, Fig. 6"),
         measured=lambda runs: measures.curve_distances(runs)[1:],
         relation=monotone("falls", because=ORDER),
-        experiment="scales",
-        seeds=together(6),
+        **SCALES,
     ),
     Claim(
         name="entries_converge",
@@ -307,19 +300,15 @@ CLAIMS = (
         source=(PAPER, "Appendix A, Figs 7, 8"),
         measured=lambda runs: measures.curve_distances(runs, "product")[1:],
         relation=monotone("falls", because=ORDER),
-        experiment="scales",
-        seeds=together(6),
+        **SCALES,
     ),
     Claim(
         name="fewer_move_at_once",
         says="The smaller the start, the fewer entries are on the move at the same time.",
         source=(PAPER, "section 5, Appendix A, section 6"),
-        measured=lambda runs: [
-            measures.on_the_move(run, 6) for run in sorted(runs, key=lambda run: -run.system.spec.log10_alpha)
-        ],
+        measured=lambda runs: [measures.on_the_move(run, 6) for run in measures.by_scale(runs)],
         relation=monotone("falls", because=ORDER),
-        experiment="scales",
-        seeds=together(6),
+        **SCALES,
     ),
     Claim(
         name="none_leaves_here",
@@ -396,9 +385,7 @@ CLAIMS = (
         source=(PAPER, "Example 4.6"),
         measured=answers.entries_of_heads,
         relation=bounded(1, because=COUNT),
-        applies=_heads_in_the_limit,
-        experiment="heads",
-        seeds=all_of(3),
+        **HEADS_LIMIT,
     ),
     Claim(
         name="heads_share_a_stage",
@@ -406,10 +393,8 @@ CLAIMS = (
         source=(OURS, "README, Ties"),
         measured=answers.entries_of_sums,
         relation=bounded(1, because=COUNT),
-        applies=_heads_in_the_limit,
-        experiment="heads",
-        seeds=all_of(3),
         repairs="one_head_per_stage",
+        **HEADS_LIMIT,
     ),
     Claim(
         name="heads_share_by_their_start",
@@ -418,16 +403,14 @@ CLAIMS = (
         measured=answers.shares,
         expected=answers.shares_of_the_start,
         relation=close(1e-3, because="read off on the plateau; what other entries do meanwhile is a power of alpha"),
-        applies=_heads,
-        experiment="heads",
-        seeds=all_of(3),
+        **HEADS,
     ),
     # ---- gradient descent
     Claim(
         name="descent_tends_to_flow",
         says="Gradient descent tends to the flow at first order in the learning rate.",
         source=(PAPER, "Eq. (3), section 5"),
-        measured=lambda runs: answers.halving_ratios(runs),
+        measured=answers.halving_ratios,
         expected=lambda runs: 2.0,
         relation=close(0.1, because=HALVES),
         experiment="gradient_descent",
@@ -437,7 +420,7 @@ CLAIMS = (
         name="conservation_law",
         says="u² − v² is conserved, under any loss: by gradient descent up to an error of first order in the rate.",
         source=(PAPER, "Lemma 4.1, Eq. (4), (5)"),
-        measured=lambda runs: answers.drift_exponents(runs),
+        measured=answers.drift_exponents,
         expected=lambda runs: np.ones(4),
         relation=close(0.1, because=HALVES),
         experiment="conservation",
@@ -632,7 +615,6 @@ CLAIMS = (
         relation=bounded(
             0.5, because="half is what one would call a bias; six to nine entries of a hundred are learned"
         ),
-        applies=_smallest,
         **LIMIT,
     ),
     Claim(
@@ -641,12 +623,9 @@ CLAIMS = (
         "log(1/alpha).",
         source=(SUMMARY, "experiment 2, failure sign 2"),
         measured=lambda runs: answers.first_waits(runs)[1:],
-        expected=lambda runs: np.full(
-            4, 1 / np.abs(measures.force(runs[0], np.zeros(measures.system_of(runs[0]).size))).max()
-        ),
+        expected=lambda runs: np.full(4, measures.first_limit_time(runs[0])),
         relation=close(0.01, because="at alpha = 0.01 the second entry still comes early enough to be felt"),
-        experiment="scales",
-        seeds=together(6),
+        **SCALES,
     ),
     Claim(
         name="conservation_lets_one_move",
@@ -654,9 +633,7 @@ CLAIMS = (
         source=(SUMMARY, "mechanism 2, failure sign 1"),
         measured=answers.entries_of_heads,
         relation=bounded(1, because=COUNT),
-        applies=_heads_in_the_limit,
-        experiment="heads",
-        seeds=all_of(3),
+        **HEADS_LIMIT,
     ),
     Claim(
         name="ties_enter_together",
@@ -666,10 +643,8 @@ CLAIMS = (
         measured=lambda run: answers.tied_moments(run)[:1],
         expected=lambda run: answers.tied_moments(run)[1:],
         relation=close(1e-6, because=SOLVER),
-        applies=_heads,
-        experiment="heads",
-        seeds=all_of(3),
         repairs="conservation_lets_one_move",
+        **HEADS,
     ),
     Claim(
         name="broken_conservation_breaks_stages",
@@ -698,8 +673,6 @@ CLAIMS = (
         measured=lambda run: measures.times(run, 3),
         expected=lambda run: measures.predicted_times(run, 3),
         relation=close(1e-6, because=SOLVER),
-        applies=_heads,
-        experiment="heads",
-        seeds=all_of(3),
+        **HEADS,
     ),
 )

@@ -8,7 +8,7 @@ import numpy as np
 
 from saddlescope.core.errors import BadArgument
 
-from .spec import DiagonalSpec, FullSpec, LinearSpec, TransformerSpec
+from .spec import FullSpec, LinearSpec, TransformerSpec
 
 ACTIVE = 1e-3
 """Share of the largest |p| above which an entry of a run counts as nonnegligible."""
@@ -91,8 +91,8 @@ def check_unit_weights(weights: Weights, equal: bool) -> None:
         )
 
 
-def scaled(unit: Weights, spec: DiagonalSpec) -> Weights:
-    alpha = 10.0**spec.log10_alpha
+def scaled(unit: Weights, log10_alpha: float) -> Weights:
+    alpha = 10.0**log10_alpha
     return Weights(alpha * unit.u, alpha * unit.v)
 
 

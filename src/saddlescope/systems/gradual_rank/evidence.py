@@ -125,10 +125,6 @@ def _end(path: Path) -> Weights:
     return Weights(*np.split(path.state[-1], 2))
 
 
-def _small(unit: Weights, log10_alpha: float) -> Weights:
-    return Weights(*(10.0**log10_alpha * part for part in unit))
-
-
 def _normal_form(unit: Weights) -> Weights:
     """u > |v|: what section C.3 means, exchanging u and v and flipping the signs of both."""
     swap = np.abs(unit.v) > np.abs(unit.u)
@@ -139,7 +135,7 @@ def _normal_form(unit: Weights) -> Weights:
 def _moment(spec: TransformerSpec, level: float, log10_alpha: float) -> float:
     """Plain time at which some |p| of a head first passes a level."""
     origin = _origin(spec)
-    start = _small(data.unit_weights(spec.size, 0), log10_alpha)
+    start = data.scaled(data.unit_weights(spec.size, 0), log10_alpha)
     longest = -10 * log10_alpha * np.log(10) / origin.units.force
     path = _flow(origin.functions, start, longest, lambda u, v: float(np.abs(u * v).max()) - level)
     return path.crossings[0][0]
@@ -238,7 +234,7 @@ def shows_a42_start() -> Shown:
     first = np.arange(4) == 0
     opposed = Weights(unit.u, np.where(first, -unit.u, unit.v))
     end = 0.75 * 8 * np.log(10)  # between T_1 = 1/2 and T_2 = 1
-    reached = [np.multiply(*_end(_flow(origin.functions, _small(start, -8), end)))[0] for start in (opposed, unit)]
+    reached = [np.multiply(*_end(_flow(origin.functions, data.scaled(start, -8), end)))[0] for start in (opposed, unit)]
     true = LINEAR.coefficients[0]
     return _off(reached[0], true), _off(reached[1], true)
 
@@ -276,7 +272,7 @@ def shows_theorem_sign() -> Shown:
     theta = np.concatenate([u, np.sign(product) * u])
     printed, repaired = [], []
     for seed in range(SEEDS):
-        end = _end(_flow(origin.functions, _small(data.unit_weights(4, seed), -12), 1.5 * 12 * np.log(10)))
+        end = _end(_flow(origin.functions, data.scaled(data.unit_weights(4, seed), -12), 1.5 * 12 * np.log(10)))
         printed.append(_off(np.concatenate(end), theta))
         repaired.append(_off(end.u * end.v, product))
     return float(np.mean(printed)), float(np.mean(repaired))
@@ -404,7 +400,7 @@ def shows_section_c3() -> Shown:
 def _plateau_path() -> Path:
     """The linear network at alpha = 1e-32 from u > |v| until 4 rho = 0.04 of Eq. (24) is exceeded."""
     origin = _linear()
-    start = _small(_normal_form(data.unit_weights(4, 0)), -32)
+    start = data.scaled(_normal_form(data.unit_weights(4, 0)), -32)
 
     def moved(u: np.ndarray, v: np.ndarray) -> float:
         return float(np.linalg.norm(u - start.u) + np.linalg.norm(v - start.v)) - 0.04
@@ -415,7 +411,7 @@ def _plateau_path() -> Path:
 def shows_lemma_c5() -> Shown:
     """How far the loss of a head falls from what it was, then how far it rises, as a share of L(0)."""
     origin = _origin(HEAD)
-    start = _small(data.unit_weights(HEAD.size, 0), -4)
+    start = data.scaled(data.unit_weights(HEAD.size, 0), -4)
     u, v = _weights(_flow(origin.functions, start, 600.0))
     loss = np.array([origin.functions.loss(p) for p in u * v]) / origin.loss
     fall, rise = np.maximum.accumulate(loss) - loss, loss - np.minimum.accumulate(loss)
@@ -425,7 +421,7 @@ def shows_lemma_c5() -> Shown:
 def shows_lemma_c6() -> Shown:
     """Halfway through the first plateau of a head at alpha = 1e-4."""
     origin = _origin(HEAD)
-    start = _small(data.unit_weights(HEAD.size, 0), -4)
+    start = data.scaled(data.unit_weights(HEAD.size, 0), -4)
     middle = _end(_flow(origin.functions, start, 2 * np.log(10) / origin.units.force))
     at_rest, now = origin.functions.force(np.zeros(HEAD.size)), origin.functions.force(middle.u * middle.v)
     differs = np.sign(now) != np.sign(at_rest)

@@ -71,7 +71,7 @@ def _by_scale(runs: Iterable[Evidence]) -> list[Evidence]:
     found: dict[float, Evidence] = {}
     for run in runs:
         found.setdefault(run.system.spec.log10_alpha, run)
-    return [found[scale] for scale in sorted(found, reverse=True)]
+    return measures.by_scale(found.values())
 
 
 def _scale(run: Evidence) -> str:
@@ -291,9 +291,7 @@ def figure_10(axes: Mapping[str, Any], results: Results) -> None:
 
 def figure_law(axes: Mapping[str, Any], results: Results) -> None:
     runs = _by_scale(results["limit"])
-    assert runs[-1].prediction is not None
-    stages = sorted(runs[-1].prediction.stages, key=lambda stage: stage.extra["limit_time"])[:SHOWN]
-    places = [stage.extra["coordinates"][0] for stage in stages]
+    places = [measures.coordinates(stage)[0] for stage in measures.in_the_limit(runs[-1], SHOWN)]
     shades = {kind: iter(_shades(kind, sum(_kind(runs[0], i) == kind for i in places) + 1)) for kind in SHADES}
     for number, place in enumerate(places):
         points = [(run.system.spec.log_inverse_alpha, _lateness(run).get(place)) for run in runs]

@@ -161,4 +161,4 @@ def _point(logs: Logs, plateau: Plateau) -> LogState:
     """A state on the plateau with the run's own u² − v²; what is inactive has p = 0, or, where u = v, all but zero."""
     middle = np.where(np.isfinite(logs.whole), logs.whole / 2, NOTHING)
     resting = Logs(middle, middle).anchored(plateau.support, plateau.product[plateau.support])
-    return LogState(*(np.maximum(part, NOTHING) for part in resting))
+    return reduction.state_of(resting)

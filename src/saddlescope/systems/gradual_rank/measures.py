@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +25,11 @@ def system_of(run: Evidence) -> Any:
 def scale(run: Evidence) -> float:
     """B = log(1/alpha)."""
     return run.system.spec.log_inverse_alpha
+
+
+def by_scale(runs: Iterable[Evidence]) -> list[Evidence]:
+    """From the largest alpha to the smallest."""
+    return sorted(runs, key=scale)
 
 
 def with_scale(runs: Sequence[Evidence], *log10_alphas: float) -> list[Evidence]:
@@ -52,6 +57,11 @@ def measured_time(run: Evidence, stage: Stage) -> float:
 
 def limit_times(run: Evidence, count: int | None = None) -> np.ndarray:
     return np.array([stage.extra["limit_time"] for stage in in_the_limit(run, count)])
+
+
+def first_limit_time(run: Evidence) -> float:
+    """T_1 = 1 / max_i |g_i(0)|, by the paper's formula."""
+    return float(1 / np.abs(force(run, np.zeros(system_of(run).size))).max())
 
 
 def times(run: Evidence, count: int | None = None) -> np.ndarray:
@@ -325,7 +335,7 @@ def on_the_move(run: Evidence, count: int) -> float:
 
 def curve_distances(runs: Sequence[Evidence], name: str = "loss") -> np.ndarray:
     """Mean |difference| over time between an observable's history at one alpha and at the next smaller one."""
-    order = sorted(runs, key=lambda run: -run.system.spec.log10_alpha)
+    order = by_scale(runs)
     last = min(run.trajectory["time"].values[-1] for run in order)
     grid = np.linspace(0, last, 4000)
     curves = [values_at(run, name, grid) for run in order]

@@ -9,7 +9,7 @@ import numpy as np
 
 from .landscape import Logs, Plateau
 from .prediction import Step
-from .reduction import NOTHING, LogState
+from .reduction import LogState, state_of
 
 NOTICEABLE = 1e-5
 """|u| or |v| above which the paper perturbs a weight."""
@@ -44,7 +44,7 @@ def kicked(place: Place, entering: Sequence[int], how: str, noise: float, seed: 
     if how == "newcomer":
         new = np.array(entering)
         moved = moved.anchored(new, np.sign(place.plateau.force[new]) * (NOTICEABLE + first[new]) ** 2)
-    return LogState(*(np.maximum(part, NOTHING) for part in moved))
+    return state_of(moved)
 
 
 def _alike(place: Place, noise: np.ndarray) -> Logs:
@@ -53,7 +53,7 @@ def _alike(place: Place, noise: np.ndarray) -> Logs:
 
 
 def _apart(logs: Logs, first: np.ndarray, second: np.ndarray) -> Logs:
-    plus, minus = (np.exp(np.maximum(part, NOTHING)) for part in logs)
+    plus, minus = map(np.exp, state_of(logs))
     u, v = (plus + minus) / 2, (plus - minus) / 2
     # Where nothing is added the logarithms stay: u − v of an active entry is lost in the difference.
     where = np.flatnonzero((u > NOTICEABLE) & ((first != 0) | (second != 0)))

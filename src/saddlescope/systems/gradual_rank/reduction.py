@@ -6,7 +6,7 @@ kept though one would do: signs of u and v, u = v and the discrete steps then ne
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -51,7 +51,12 @@ def _log(value: Any) -> Any:
 
 def log_weights(unit: Weights, log_inverse_alpha: float) -> LogState:
     """The reduced start alpha * theta_0, whatever alpha."""
-    return LogState(*(np.maximum(np.asarray(part) - log_inverse_alpha, NOTHING) for part in reduce(unit)))
+    return state_of(np.asarray(part) - log_inverse_alpha for part in reduce(unit))
+
+
+def state_of(logs: Iterable[np.ndarray]) -> LogState:
+    """Of log|u+v| and log|u−v|, which may be −inf: solvers want numbers."""
+    return LogState(*(np.maximum(part, NOTHING) for part in logs))
 
 
 def product(state: LogState) -> Any:

@@ -88,7 +88,7 @@ class Diagonal(System):
             from .reduction import log_weights
 
             return Start(log_weights(unit, self.spec.log_inverse_alpha), self._frame)
-        return Start(data.scaled(unit, self.spec), self._frame)
+        return Start(data.scaled(unit, self.spec.log10_alpha), self._frame)
 
     def unit_weights(self, seed: int) -> Weights:
         """theta_0, which alpha scales."""
