@@ -504,8 +504,8 @@ FIGURES = (
         "(a) as a share of T_k over 1/log(1/α), with lines through zero and the leftmost point; (b) multiplied by "
         "log(1/α).",
         "Points on straight lines in (a), flat lines in (b): the theorem's error is C_k / log(1/α), with a constant of "
-        "its own for each stage. It halves only when α is squared. The last entries come too late to be seen at the "
-        "largest α.",
+        "its own for each stage. It halves only when α is squared. A point that is missing at a large α came after the "
+        "end of the run.",
         ("limit",),
         figure_law,
         panels=("ab",),
