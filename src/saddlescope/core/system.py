@@ -50,7 +50,9 @@ class System(ABC):
     faces, presets (at least tiny, quick, paper: overrides of the Spec's defaults; each "tiny..." is checked by
     the conformance suite), observables (name -> dimension names of what `measure` returns), claims, kept (whether
     its runs may be stored: its name, version and sources say all that decides them), columns (entries of Stage.extra
-    that tables show, and under which heading).
+    that tables show, and under which heading), ends_on_arrival (whether a run without a set horizon ends as soon as it
+    has arrived), watched (when training looks for passages: a system whose observables cost as much as a step of
+    training looks at snapshots only).
     """
 
     name: ClassVar[str]
@@ -63,6 +65,8 @@ class System(ABC):
     arrays: ClassVar[Literal["any", "jax"]] = "any"
     batched: ClassVar[bool] = False
     kept: ClassVar[bool] = True
+    ends_on_arrival: ClassVar[bool] = False
+    watched: ClassVar[Literal["every step", "snapshots"]] = "every step"
     columns: ClassVar[Mapping[str, str]] = {}
     claims: ClassVar[Sequence[Any]] = ()
     spec: Any
@@ -208,6 +212,14 @@ class System(ABC):
         """What a run without a set horizon is prolonged for: the last plateau, to one part in a million."""
         last = prediction.stages[-1].loss if prediction.stages else None
         return None if last is None else Mark("loss", last + 1e-6 * abs(last))
+
+    def awaited(self, prediction: Prediction) -> Sequence[Mark]:
+        """Marks that a run must have passed to have seen everything.
+
+        A stage to which theory gives no time, while it does to others, is one that does not happen.
+        """
+        timed = [stage.time is not None for stage in prediction.stages]
+        return [mark for mark, known in zip(prediction.marks, timed, strict=True) if known or not any(timed)]
 
     def describe(self, stage: Stage, before: Mapping[str, Any], after: Mapping[str, Any]) -> Stage:
         """A measured stage with what it taught, from the observables on the plateaus before and after it."""

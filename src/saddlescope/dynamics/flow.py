@@ -62,12 +62,14 @@ def flow(
         if horizon is None:
             why = prediction.notes[0] if prediction and prediction.notes else "no theory says how long it takes"
             raise BadArgument(f"`horizon` must be set for {system.name} with these parameters: {why}")
-    path = _integrate(field, 0.0, horizon, field.origin, chosen, level_marks(prediction), tick)
+    goal = system.arrival(prediction) if prolong and prediction and system.ends_on_arrival else None
+    path = _integrate(field, 0.0, horizon, field.origin, chosen, level_marks(prediction), tick, goal)
     for _ in range(PROLONGATIONS if prolong else 0):
         if path.outcome != FINISHED or arrived(system, field.measure(path.state[-1]), prediction):
             break
         more = _integrate(field, horizon, 2 * horizon, path.state[-1], chosen, level_marks(prediction), tick)
         path, horizon = _join(path, more), 2 * horizon
+    horizon = float(path.time[-1]) if path.outcome == STOPPED else horizon
     return path_trajectory(system, seed, field, path, prediction, horizon, prolong, chosen, wall.perf_counter() - began)
 
 
@@ -89,10 +91,13 @@ def _integrate(
     solver: Solver,
     marks: Sequence[Mark],
     tick: Tick,
+    goal: Mark | None = None,
 ) -> Path:
-    def watch_clock(inner: float, _: np.ndarray) -> bool:
+    """goal: a mark at which the run ends."""
+
+    def watch_clock(inner: float, state: np.ndarray) -> bool:
         tick(min(1.0, float(field.outer(inner)) / end), f"time {field.outer(inner):.4g} of {end:.4g}")
-        return False
+        return goal is not None and bool(goal.passed(field.measure(state)))
 
     settings = {"rtol": solver.rtol, "atol": solver.atol_for(field.origin), "max_steps": solver.max_steps}
     watch = field.signals(marks) if marks else None
@@ -195,9 +200,7 @@ def horizon_result(
     """FINISHED, or what the horizon was too short for and which one would suffice."""
     if prediction is None:
         return FINISHED
-    # A stage to which theory gives no time, while it does to others, is one that does not happen.
-    timed = [stage.time is not None for stage in prediction.stages]
-    marks = [mark for mark, known in zip(prediction.marks, timed, strict=True) if known or not any(timed)]
+    marks = system.awaited(prediction)
     expected = len(marks)
     seen = sum(mark.passage(time, observables) is not None for mark in marks)
     last = {name: values[-1] for name, values in observables.items()}

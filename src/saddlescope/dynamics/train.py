@@ -75,7 +75,8 @@ def train(
         prediction = system.predict(start)
     run = _Run(system, seed, start, prediction, save)
     steps, prolong = _steps(system, prediction, start.frame)
-    run.advance(_snapshot_steps(snapshots, 0, steps), steps, tick)
+    ends_on_arrival = prolong and system.ends_on_arrival
+    run.advance(_snapshot_steps(snapshots, 0, steps), steps, tick, ends_on_arrival)
     for _ in range(PROLONGATIONS if prolong else 0):
         if run.diverged is not None or arrived(system, run.last, prediction):
             break
@@ -128,7 +129,8 @@ class _Run:
         # The same problem with rate and length left open: code that is compiled for it serves them all.
         self.any_rate = type(system)(spec.replace(learning_rate=1.0, steps=None, horizon=None))
         self.marks = level_marks(prediction)
-        self.signals: tuple[Signal, ...] = tuple(dict.fromkeys((mark.observable, mark.index) for mark in self.marks))
+        watched = self.marks if system.watched == "every step" else ()
+        self.signals: tuple[Signal, ...] = tuple(dict.fromkeys((mark.observable, mark.index) for mark in watched))
         plain = spec.optimizer == "gd" and spec.batch_size is None and spec.clip_norm is None
         self.plain, self.exact = plain, plain and system.trains_exactly
         if system.starts_reduced and not self.exact:
@@ -156,7 +158,7 @@ class _Run:
     def last(self) -> dict[str, np.ndarray]:
         return self.rows[max(self.rows)][1]
 
-    def advance(self, snapshots: np.ndarray, steps: int, tick: Tick) -> None:
+    def advance(self, snapshots: np.ndarray, steps: int, tick: Tick, ends_on_arrival: bool = False) -> None:
         names, places = split_signals(self.signals)
         compiled = _advance(self.any_rate, names, self.exact, _schedule_steps(self.system, steps))
         step_fn = partial(compiled, places, self.system.spec.learning_rate)
@@ -174,18 +176,20 @@ class _Run:
                 self.diverged = here + int(np.argmin(finite)) + 1
                 return
             at, reached = before, here
-            for near in self._passages(here, np.asarray(signals)[: there - here]):
+            for near in self._passages(here, np.asarray(signals)[: there - here]) if self.signals else ():
                 # The chunk is run again up to the passage: cheaper than keeping every step's observables.
                 at, reached = step_fn(at, self.frame, near - reached)[0], near
                 if near not in self.rows:
                     self._record(at)
-            if there in wanted:
+            if there in wanted or ends_on_arrival:
                 self._record(self.carry)
             here = there
             tick(here / steps, f"step {here:,} of {steps:,}, loss {float(self.last['loss']):.4g}")
             if self.save is not None and wall.monotonic() - saved > 10:
                 self._save()
                 saved = wall.monotonic()
+            if ends_on_arrival and arrived(self.system, self.last, self.prediction):
+                break
         if self.save is not None:
             self._save()
 

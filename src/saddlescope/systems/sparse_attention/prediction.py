@@ -1,0 +1,100 @@
+"""What is known of the regression flow in advance: plateaus, the first stage, the symmetric flow and its end."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from saddlescope.core.source import source
+from saddlescope.numerics.integrate import integrate
+
+from . import reduction
+from .data import Frame, State
+from .spec import RegressionSpec
+
+LONGEST = 1e6
+"""End of the time in which the first stage is looked for, and of runs that do not arrive."""
+
+
+@source("yuksel2025", "section 3", "Fig. 10")
+def plateau_losses(spec: RegressionSpec) -> list[float]:
+    """L_k = ½ Σ_{j>k} m_j², after k patterns, 0 to min(H, h).
+
+    G has the singular values m_j* where features are orthonormal: by Eckart and Young k heads cannot do better, and
+    k heads that each attend to one position do it.
+    """
+    squares = np.array(spec.strengths)[list(spec.by_importance)] ** 2
+    return [float(squares[k:].sum() / 2) for k in range(min(spec.heads, spec.patterns) + 1)]
+
+
+@source("yuksel2025", "Eq. (6)")
+def ordered_start(state: State, frame: Frame) -> bool:
+    """Whether the mean head is as Theorem 1 asks, with what it must ask besides: ⟨V, V_1*⟩ ≥ 0.
+
+    For all j: ⟨V, V_1*⟩ ≥ ⟨V, V_j*⟩ and s_1 ≥ s_j. Without ⟨V, V_1*⟩ ≥ 0 the order need not last.
+    """
+    c, q = (part.mean(0) for part in reduction.unpack(state, frame))
+    overlap, logits = frame.features @ c, q[: len(frame.strengths)]
+    return bool(overlap[0] >= max(0.0, overlap.max()) and logits[0] >= logits.max())
+
+
+def first_stage(spec: RegressionSpec, state: State, frame: Frame) -> float | None:
+    """When the most important pattern is half learned if all heads start at their mean and so stay together.
+
+    Exact as heads start closer to each other; None where the time of one million does not suffice.
+    """
+    symmetric = frame._replace(copies=np.array(float(spec.heads)))
+    mean = reduction.pack(*(part.mean(0, keepdims=True) for part in reduction.unpack(state, frame)), symmetric)
+    place = spec.by_importance[0]
+    shape = mean.coefficients.shape
+
+    def fold(flat: np.ndarray) -> State:
+        return State(flat[: shape[1]].reshape(shape), flat[shape[1] :].reshape(1, -1))
+
+    def flatten(point: State) -> np.ndarray:
+        return np.concatenate([part.ravel() for part in point])
+
+    def gap(flat: np.ndarray) -> np.ndarray:
+        view = reduction.view_state(fold(flat), symmetric, spec.heads)
+        return np.atleast_1d(reduction.measure(view, symmetric)["residual"][place] - 0.5)
+
+    path = integrate(
+        lambda _, flat: flatten(reduction.velocity(fold(flat), symmetric)),
+        flatten(mean),
+        0.0,
+        LONGEST,
+        jacobian=lambda _, flat: reduction.jacobian(fold(flat), symmetric),
+        watch=gap,
+        stop=lambda _, flat: gap(flat)[0] <= 0,
+    )
+    return path.crossings[0][0] if path.crossings else None
+
+
+# ---- the symmetric flow
+
+
+@source("yuksel2025", "Theorem 1")
+def approach_constant(positions: int, heads: int) -> float:
+    """(L − L_1) t as t -> ∞: H (T − 1) / (4 T).
+
+    A power law: near the vertex s_1 = 1 only s_i² = H / (2 T (m_1² − m_i²) t) is left of position i, and each of the
+    T − 1 adds H / (4 T t) to the loss, whatever its strength.
+    """
+    return heads * (positions - 1) / (4 * positions)
+
+
+@source("yuksel2025", "Remark 1", "section D.1")
+def early_growth(strengths: np.ndarray, positions: int) -> tuple[np.ndarray, np.ndarray]:
+    """c_j'(0) = m_j/T and s_j''(0) = (m_j² − Σ m²/T)/T³, from V = 0 and s = 1/T: the strongest pattern leads."""
+    m, T = strengths, positions
+    return m / T, (m**2 - (m**2).sum() / T) / T**3
+
+
+@source("yuksel2025", "Theorem 2")
+def competition_slope(spec: RegressionSpec) -> float:
+    """d√t_2 / d log(1/ε): the heads part at t_2 ~ T (m_1² − m_2²) / (4 H m_2²) log²(1/ε).
+
+    On the first plateau what is left of s_2 is u/√t, u² = H / (2 T (m_1² − m_2²)); deviations of a head grow at the
+    rate √2 m_2 u / √t, that is as exp(2√2 m_2 u √t), until they are of order one.
+    """
+    first, second = np.array(spec.strengths)[list(spec.by_importance)][:2]
+    return float(np.sqrt(spec.positions * (first**2 - second**2) / (4 * spec.heads * second**2)))

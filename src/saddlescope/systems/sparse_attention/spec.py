@@ -1,0 +1,295 @@
+"""The parameters of the regression flow, and of the Markov chain with its transformers."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+from saddlescope.core.errors import BadArgument, unknown
+from saddlescope.core.spec import Spec, require
+
+FEATURES = ("orthonormal", "orthogonal")
+PRECISIONS = ("float32", "float64")
+RESTRICTIONS = ("windows", "band")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparseSpec(Spec):
+    """Symbols of the paper (yuksel2025) that both tasks share.
+
+    positions: T.
+    patterns: h, how many sets of positions matter.
+    heads: H.
+    importance_ratio: m; the k-th pattern has strength m^(h-k) b0.
+    base_scale: b0.
+    """
+
+    positions: int = 40
+    patterns: int = 3
+    heads: int = 3
+    importance_ratio: float = 1.7
+    base_scale: float = 10.0
+
+    @property
+    def strengths(self) -> tuple[float, ...]:
+        """m_k = m^(h-k) b0, of Appendix B."""
+        return tuple(self.importance_ratio ** (self.patterns - k) * self.base_scale for k in range(1, self.patterns + 1))
+
+    @property
+    def by_importance(self) -> tuple[int, ...]:
+        """Patterns from the strongest to the weakest; ties in the order of their numbers."""
+        return tuple(sorted(range(self.patterns), key=lambda k: -self.strengths[k]))
+
+    def check(self) -> None:
+        super().check()
+        require(self.patterns >= 1, "patterns", self.patterns, "at least 1", "there would be nothing to learn")
+        require(self.heads >= 1, "heads", self.heads, "at least 1", "without a head nothing can be learned")
+        require(self.positions >= 1, "positions", self.positions, "at least 1")
+        require(
+            0 < self.importance_ratio < math.inf,
+            "importance_ratio",
+            self.importance_ratio,
+            "positive and finite",
+            "strengths are its powers; 1 makes all patterns equally important",
+        )
+        require(0 < self.base_scale < math.inf, "base_scale", self.base_scale, "positive and finite")
+        largest, least = max(self.strengths), min(self.strengths)
+        require(
+            largest < 1e6 and least > 1e-6,
+            "importance_ratio",
+            self.importance_ratio,
+            f"such that all {self.patterns} strengths are between 1e-6 and 1e6",
+            f"they go from {least:.2g} to {largest:.2g}",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionSpec(SparseSpec):
+    """The regression task of section 3: every pattern is one position.
+
+    base_scale: b0; the k-th feature has the Frobenius norm m_k* = m^(h-k) b0 itself.
+    init_noise: standard deviation of the normal noise on the logits q(0). Around s = 1/T, noise of size e on s is noise
+        of size e T on q: section C.6's variance 1e-6 is 0.04 at T=40.
+    init_value: c of V_k(0) = c (V_1* + ... + V_h*).
+    value_noise: standard deviation of the entries of V_k(0) around that.
+    coupled: all heads start alike, and one is followed for all: the symmetric flow of section 3.
+    lumped: the positions that no pattern needs start with one common logit, which they keep.
+    features: orthonormal (Assumption 2), or orthogonal (d x d orthogonal matrices over √d, as Appendix B draws them:
+        their inner products are of order 1/d).
+    dimension: d; it matters to weights, and to the inner products of features=orthogonal, only.
+    """
+
+    init_noise: float = 0.04
+    init_value: float = 0.0
+    value_noise: float = 0.0
+    coupled: bool = False
+    lumped: bool = False
+    features: str = "orthonormal"
+    dimension: int = 50
+    learning_rate: float = 0.002
+
+    @property
+    def rows(self) -> int:
+        """Heads that need not be alike."""
+        return 1 if self.coupled else self.heads
+
+    def check(self) -> None:
+        super().check()
+        require(
+            self.patterns <= self.positions,
+            "patterns",
+            self.patterns,
+            f"at most `positions` = {self.positions}",
+            "every pattern has a position of its own",
+        )
+        require(0 <= self.init_noise < 10, "init_noise", self.init_noise, "at least 0 and below 10")
+        require(abs(self.init_value) < 1e6, "init_value", self.init_value, "between -1e6 and 1e6")
+        require(0 <= self.value_noise < 1e6, "value_noise", self.value_noise, "at least 0 and below 1e6")
+        require(1 <= self.dimension <= 1000, "dimension", self.dimension, "between 1 and 1000")
+        require(
+            self.patterns <= self.dimension**2,
+            "patterns",
+            self.patterns,
+            f"at most dimension² = {self.dimension**2}",
+            "more matrices cannot be orthonormal",
+        )
+        if self.features not in FEATURES:
+            raise unknown("features", self.features, FEATURES)
+        size = self.heads * (self.patterns + 1 if self.lumped else self.positions)
+        require(size <= 10**7, "positions", self.positions, f"such that the state has at most 1e7 numbers, not {size:.0e}")
+        require(
+            self.batch_size is None,
+            "batch_size",
+            self.batch_size,
+            "null",
+            "the loss of section 3 is that of the population",
+        )
+
+    def remarks(self) -> list[str]:
+        words = super().remarks()
+        if self.init_noise == 0 and self.value_noise == 0 and not self.coupled and self.heads > 1:
+            words.append(
+                "init_noise=0 makes all heads alike, and only rounding will part them: coupled=true keeps them together"
+            )
+        if self.heads < self.patterns:
+            words.append(f"{self.heads} heads can learn {self.heads} of {self.patterns} patterns: so many stages exist")
+        if self.importance_ratio == 1:
+            words.append("importance_ratio=1: no pattern comes first but by the noise of the start")
+        return words
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarkovSpec(SparseSpec):
+    """The Markov chain of Eq. (1) and the training that all its models share.
+
+    positions: T; sequences have w further tokens, drawn uniformly, before them.
+    base_scale: b0; it multiplies orthogonal d x d matrices.
+    vocabulary: d.
+    interval_length: |I(k)| of contiguous intervals, the most important the most recent, Eq. (2).
+    intervals: I(1), I(2), ... as lists of lags; null: as interval_length says. Lag 1 is the token before the one that
+        is predicted (Table 4); Eq. (1) and (2) count from 0.
+    samples: training sequences.
+    test_samples: sequences on which losses and divergences are measured.
+    context: c, the number of tokens that the model may see; null: all.
+    restriction: how: windows (the model is trained on windows of c tokens that slide over the sequence, Appendix B), or
+        band (a mask on lags above c).
+    init_scale: u; logits of `minimal` are uniform in [-u, u], weights of `full` are scaled by it.
+    probes: contexts at which the prediction itself is recorded, to compare models with each other.
+    precision: float32 or float64, of weights and gradients.
+    """
+
+    positions: int = 20
+    vocabulary: int = 20
+    interval_length: int = 2
+    intervals: tuple[tuple[int, ...], ...] | None = None
+    samples: int = 9000
+    test_samples: int = 1000
+    context: int | None = None
+    restriction: str = "windows"
+    init_scale: float = 1.0
+    probes: int = 0
+    precision: str = "float32"
+    base_scale: float = 6.3
+    optimizer: str = "adamw"
+    weight_decay: float = 0.01
+    clip_norm: float | None = 1.0
+    learning_rate: float = 0.01
+    batch_size: int | None = 300
+    steps: int | None = 2500
+
+    @property
+    def lags(self) -> tuple[tuple[int, ...], ...]:
+        """I(1), ..., I(h), lags counted from 1."""
+        if self.intervals is not None:
+            return self.intervals
+        length = self.interval_length
+        return tuple(tuple(range(k * length + 1, (k + 1) * length + 1)) for k in range(self.patterns))
+
+    @property
+    def window(self) -> int:
+        """w, the order of the chain."""
+        return sum(len(interval) for interval in self.lags)
+
+    @property
+    def inputs(self) -> int:
+        """Tokens of a sequence that predictions are made from: all but the last."""
+        return self.positions + self.window - 1
+
+    @property
+    def degrees_of_freedom(self) -> int:
+        """Of the softmax regression on the means of all intervals: W_k up to what the softmax cannot see."""
+        return (self.vocabulary - 1) * (self.patterns * (self.vocabulary - 1) + 1)
+
+    def check(self) -> None:
+        super().check()
+        require(
+            self.vocabulary >= 2, "vocabulary", self.vocabulary, "at least 2", "a single token leaves nothing to predict"
+        )
+        require(self.interval_length >= 1, "interval_length", self.interval_length, "at least 1")
+        self._check_intervals()
+        require(self.samples >= 1, "samples", self.samples, "at least 1")
+        require(self.test_samples >= 1, "test_samples", self.test_samples, "at least 1")
+        require(0 <= self.init_scale < math.inf, "init_scale", self.init_scale, "zero or positive, and finite")
+        require(0 <= self.probes <= 10_000, "probes", self.probes, "between 0 and 10000")
+        require(
+            self.context is None or 1 <= self.context <= self.inputs,
+            "context",
+            self.context,
+            f"null or between 1 and {self.inputs}, the tokens before the last",
+        )
+        if self.restriction == "windows":
+            require(
+                self.context is None or self.context <= self.window,
+                "context",
+                self.context,
+                f"at most w = {self.window} with restriction=windows",
+                "the first prediction has no longer window; restriction=band allows more",
+            )
+        if self.restriction not in RESTRICTIONS:
+            raise unknown("restriction", self.restriction, RESTRICTIONS)
+        if self.precision not in PRECISIONS:
+            raise unknown("precision", self.precision, PRECISIONS)
+        if self.batch_size is not None and not self.fresh_data:
+            require(
+                self.batch_size <= self.samples, "batch_size", self.batch_size, f"at most `samples` = {self.samples}"
+            )
+
+    def _check_intervals(self) -> None:
+        if self.intervals is None:
+            return
+        shown = [list(interval) for interval in self.intervals]
+        if len(self.intervals) != self.patterns:
+            raise BadArgument(f"`intervals` has {len(shown)} lists, but `patterns` is {self.patterns}: set both")
+        require(all(self.intervals), "intervals", shown, "lists with at least one lag each")
+        lags = sorted(itertools.chain.from_iterable(self.intervals))
+        twice = sorted({lag for lag in lags if lags.count(lag) > 1})
+        if twice:
+            raise BadArgument(f"`intervals` overlap: lag {twice[0]} is in two of them, got {shown}")
+        missing = sorted(set(range(1, len(lags) + 1)) - set(lags))
+        if missing:
+            raise BadArgument(
+                f"`intervals` must hold every lag from 1 to their number, {len(lags)}: lag {missing[0]} is missing, got "
+                f"{shown}"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FullSpec(MarkovSpec):
+    """The transformer of Table 3, and what section C.1 takes from it, one by one.
+
+    hidden: width of the embedding; a multiple of `heads`.
+    feedforward: width of the MLP.
+    dropout: share of activations that are dropped in training.
+    layer_norm, residual, mlp: whether it has them.
+    keys: whether scores are made by a query and a key matrix; false: by one matrix A_k in their place.
+    output: whether heads are joined by an output matrix; false: their values are added up.
+    embedding: whether tokens and positions have learned embeddings; false: they are concatenated one-hot vectors, as in
+        section 2.1, and there is no unembedding either.
+    """
+
+    hidden: int = 63
+    feedforward: int = 64
+    dropout: float = 0.0
+    layer_norm: bool = True
+    residual: bool = True
+    mlp: bool = True
+    keys: bool = True
+    output: bool = True
+    embedding: bool = True
+    learning_rate: float = 0.003
+    batch_size: int | None = 128
+    steps: int | None = 600
+
+    def check(self) -> None:
+        super().check()
+        require(self.hidden >= 1, "hidden", self.hidden, "at least 1")
+        require(
+            self.hidden % self.heads == 0,
+            "hidden",
+            self.hidden,
+            f"a multiple of `heads` = {self.heads}",
+            "each head has an equal part",
+        )
+        require(self.feedforward >= 1, "feedforward", self.feedforward, "at least 1")
+        require(0 <= self.dropout < 1, "dropout", self.dropout, "at least 0 and below 1")

@@ -1,0 +1,169 @@
+"""The regression flow of section 3, and the transformers that are trained on the Markov chain of section 2."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from saddlescope.core.stage import Mark, Prediction, Stage
+from saddlescope.core.system import Limit, Start, Symmetry, System
+
+from . import data, reduction
+from .data import Frame, State, Weights
+from .spec import RegressionSpec
+
+ARRIVED = 1e-3
+"""Of the initial loss: a run without a horizon ends when no more than this is left above the last plateau."""
+
+
+class Regression(System):
+    name = "sparse_attention"
+    paper = "yuksel2025"
+    summary = "attention heads first compete for the strongest pattern, then share out the rest"
+    spec_type = RegressionSpec
+    spec: RegressionSpec
+    faces = ("train", "flow", "predict")
+    presets = {
+        "tiny": {"positions": 6, "patterns": 2, "heads": 2, "dimension": 3, "base_scale": 3.0, "init_noise": 0.2},
+        "tiny_any": {
+            "positions": 6,
+            "patterns": 2,
+            "heads": 3,
+            "dimension": 3,
+            "base_scale": 3.0,
+            "init_noise": 0.2,
+            "value_noise": 0.1,
+            "features": "orthogonal",
+        },
+        "tiny_lumped": {
+            "positions": 9,
+            "patterns": 2,
+            "heads": 2,
+            "dimension": 3,
+            "base_scale": 3.0,
+            "init_noise": 0.2,
+            "lumped": True,
+        },
+        "tiny_coupled": {
+            "positions": 6,
+            "patterns": 1,
+            "heads": 2,
+            "dimension": 3,
+            "base_scale": 3.0,
+            "init_noise": 0.2,
+            "coupled": True,
+        },
+        "quick": {},
+        "paper": {"features": "orthogonal"},
+    }
+    observables = {
+        "loss": (),
+        "residual": ("pattern",),
+        "loss_parts": ("feature", "position"),
+        "attention": ("head", "position"),
+        "value": ("head", "pattern"),
+        "value_norm": ("head",),
+        "deviation": (),
+    }
+    batched = True
+    ends_on_arrival = True
+
+    def start(self, seed: int) -> Start:
+        return Start(data.initial_weights(self.spec, self._frame, seed), self._frame)
+
+    @cached_property
+    def _frame(self) -> Frame:
+        return data.build_frame(self.spec)
+
+    def view(self, point: Weights | State, frame: Frame) -> reduction.View:
+        state = self.reduce(point, frame) if isinstance(point, Weights) else point
+        return reduction.view_state(state, frame, self.spec.heads)
+
+    def measure(self, view: reduction.View, frame: Frame) -> dict[str, Any]:
+        return reduction.measure(view, frame)
+
+    # ---- train
+
+    def loss(self, weights: Weights, frame: Frame, batch: Any = None, key: Any = None) -> Any:
+        return reduction.tensor_loss(weights, frame, self.spec.positions)
+
+    def descend(self, state: State, frame: Frame, learning_rate: Any) -> State:
+        move = reduction.velocity(state, frame)
+        return State(*(part + learning_rate * step for part, step in zip(state, move, strict=True)))
+
+    # ---- flow
+
+    def reduce(self, weights: Weights, frame: Frame) -> State:
+        return reduction.reduce(weights, frame, self.spec.rows)
+
+    def velocity(self, state: State, frame: Frame) -> State:
+        return reduction.velocity(state, frame)
+
+    def jacobian(self, state: State, frame: Frame) -> Any:
+        return reduction.jacobian(state, frame)
+
+    def linearize(self, state: State, frame: Frame) -> Any:
+        return reduction.linearized(state, frame)
+
+    def conserved(self, point: Weights | State, frame: Frame) -> Any:
+        state = self.reduce(point, frame) if isinstance(point, Weights) else point
+        return reduction.conserved(state, frame)
+
+    # ---- predict
+
+    def predict(self, start: Start) -> Prediction:
+        from . import prediction
+
+        spec, (point, frame) = self.spec, start
+        state = self.reduce(point, frame)
+        first = float(reduction.measure(self.view(state, frame), frame)["loss"])
+        levels = prediction.plateau_losses(spec)[: 2 if spec.coupled else None]  # heads in step learn one pattern
+        led = prediction.ordered_start(state, frame) or not (spec.init_value or spec.value_noise)
+        times = [prediction.first_stage(spec, state, frame) if led else None] + [None] * (len(levels) - 2)
+        notes = ["heads that start alike learn pattern 1 together; when they part, the noise of the start decides"]
+        if not led:
+            notes = ["the start is not ordered as Theorem 1 asks: heads may begin with another pattern"]
+        return Prediction(
+            stages=tuple(
+                Stage(k + 1, time, level, f"pattern {place + 1}")
+                for k, (time, level, place) in enumerate(zip(times, levels[1:], spec.by_importance, strict=False))
+            ),
+            marks=tuple(Mark("residual", 0.5, "falls", (place,)) for place in spec.by_importance[: len(times)]),
+            initial_loss=first,
+            observables={"loss": levels[-1]},
+            solver="closed form; first stage by the symmetric flow",
+            notes=tuple(notes),
+        )
+
+    def awaited(self, prediction: Prediction) -> Sequence[Mark]:
+        # No theory gives later stages a time, but they do come.
+        return prediction.marks
+
+    def horizon(self, prediction: Prediction, frame: Frame) -> float:
+        from .prediction import LONGEST
+
+        return LONGEST
+
+    def arrival(self, prediction: Prediction) -> Mark:
+        last = prediction.stages[-1].loss
+        assert last is not None and prediction.initial_loss is not None
+        return Mark("loss", last + ARRIVED * prediction.initial_loss)
+
+    def limit(self) -> Limit:
+        return Limit("init_noise", (0.03, 0.003, 0.0003), {})
+
+    # ---- further declarations
+
+    def random_weights(self, seed: int) -> Weights:
+        return data.random_weights(self.spec, self._frame, seed)
+
+    def symmetries(self, seed: int) -> Sequence[Symmetry]:
+        order = np.roll(np.arange(self.spec.heads), 1)
+        shift = np.random.default_rng((seed, 8)).standard_normal((self.spec.heads, 1))
+        shifts = Symmetry("logits may be shifted", lambda w: w._replace(logits=w.logits + shift))
+        if self.spec.coupled:
+            return (shifts,)
+        return (shifts, Symmetry("heads are exchangeable", lambda w: Weights(*(part[order] for part in w))))
