@@ -28,8 +28,12 @@ def build_trajectory(
     seconds: float,
     conserved_drift: float | None,
     extra: Mapping[str, Any] | None = None,
+    step: np.ndarray | None = None,
 ) -> xarray.Dataset:
-    """Dims: time and those that `system.observables` declares; attrs carry where it comes from and how it ended."""
+    """Dims: time and those that `system.observables` declares; attrs carry where it comes from and how it ended.
+
+    step: a second coordinate along time, of training.
+    """
     import xarray
 
     variables = {
@@ -46,7 +50,10 @@ def build_trajectory(
         "conserved_drift": float("nan") if conserved_drift is None else float(conserved_drift),
         **(extra or {}),
     }
-    trajectory = xarray.Dataset(variables, coords={"time": np.asarray(time, float)}, attrs=attrs)
+    coordinates: dict[str, Any] = {"time": np.asarray(time, float)}
+    if step is not None:
+        coordinates["step"] = ("time", step)
+    trajectory = xarray.Dataset(variables, coords=coordinates, attrs=attrs)
     check_schema(trajectory)
     return trajectory
 

@@ -100,7 +100,8 @@ def _integrate(
         return goal is not None and bool(goal.passed(field.measure(state)))
 
     settings = {"rtol": solver.rtol, "atol": solver.atol_for(field.origin), "max_steps": solver.max_steps}
-    watch = field.signals(marks) if marks else None
+    watched = [*marks, goal] if goal else marks
+    watch = field.signals(watched) if watched else None
     span = float(field.inner(begin)), float(field.inner(end))
     if solver.method == FREE_METHOD:
         path = integrate_free(field.velocity, field.product, state, *span, watch=watch, stop=watch_clock, **settings)
@@ -119,7 +120,14 @@ def _integrate(
         from .diffrax_backend import integrate as integrate_diffrax
 
         path = integrate_diffrax(field, state, *span, method=solver.method, watch=watch, **settings)
+    if goal and path.outcome == STOPPED:
+        path = _until(path, max((t for t, which in path.crossings if which == len(marks)), default=0.0))
     return path if field.scale is None else _outer(path, field)
+
+
+def _until(path: Path, end: float) -> Path:
+    kept = path.time <= end
+    return Path(path.time[kept], path.state[kept], path.outcome, path.crossings, path.evaluations)
 
 
 def _outer(path: Path, field: Field) -> Path:
@@ -185,7 +193,8 @@ def _result(system, field, path, time, observables, prediction, horizon, prolong
         return f"{DIVERGED}: the state overflowed after time {path.time[-1]:.6g}"
     if path.outcome not in (FINISHED, STOPPED):
         return f"{path.outcome} at time {path.time[-1]:.6g} of {horizon:.6g}"
-    return horizon_result(system, field.frame, time, observables, prediction, horizon, prolonged)
+    waited = prolonged and path.outcome != STOPPED
+    return horizon_result(system, field.frame, time, observables, prediction, horizon, waited)
 
 
 def horizon_result(
@@ -207,8 +216,8 @@ def horizon_result(
     if seen == expected:
         if not prolonged or arrived(system, last, prediction):
             return ": ".join(filter(None, [FINISHED, system.epilogue(prediction, last)]))
-        above = float(last["loss"]) / prediction.levels[-1] - 1
-        return f"{FINISHED}: all stages seen, the loss still {above:.1e} above the last plateau at time {horizon:.6g}"
+        loss, level = float(last["loss"]), prediction.levels[-1]
+        return f"{FINISHED}: all stages seen, the loss {loss:.6g} at time {horizon:.6g}, the last plateau {level:.6g}"
     if prolonged:
         return f"{HORIZON_TOO_SHORT}: saw {seen} of {expected} stages by time {horizon:.6g}, after prolonging"
     enough = system.horizon(prediction, frame)

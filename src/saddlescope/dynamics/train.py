@@ -259,6 +259,7 @@ class _Run:
             seconds=seconds,
             conserved_drift=self._drift(),
             extra={"steps": int(self.carry.step), "horizon": float(time[-1])},
+            step=np.array(order)[moving],
         )
 
     def _how(self) -> str:

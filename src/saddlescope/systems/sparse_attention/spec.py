@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from saddlescope.core.errors import BadArgument, unknown
 from saddlescope.core.spec import Spec, require
@@ -139,6 +140,21 @@ class RegressionSpec(SparseSpec):
         return words
 
 
+class Chain(NamedTuple):
+    """What decides a chain: T, d, m_k, I(k) by lags from 1, and the seed of its features and sequences."""
+
+    positions: int
+    vocabulary: int
+    strengths: tuple[float, ...]
+    lags: tuple[tuple[int, ...], ...]
+    seed: int
+
+    @property
+    def window(self) -> int:
+        """w, the order of the chain."""
+        return sum(map(len, self.lags))
+
+
 @dataclass(frozen=True, kw_only=True)
 class MarkovSpec(SparseSpec):
     """The Markov chain of Eq. (1) and the training that all its models share.
@@ -187,19 +203,17 @@ class MarkovSpec(SparseSpec):
         return tuple(tuple(range(k * length + 1, (k + 1) * length + 1)) for k in range(self.patterns))
 
     @property
+    def chain(self) -> Chain:
+        return Chain(self.positions, self.vocabulary, self.strengths, self.lags, self.data_seed)
+
+    @property
     def window(self) -> int:
-        """w, the order of the chain."""
-        return sum(len(interval) for interval in self.lags)
+        return self.chain.window
 
     @property
     def inputs(self) -> int:
         """Tokens of a sequence that predictions are made from: all but the last."""
         return self.positions + self.window - 1
-
-    @property
-    def degrees_of_freedom(self) -> int:
-        """Of the softmax regression on the means of all intervals: W_k up to what the softmax cannot see."""
-        return (self.vocabulary - 1) * (self.patterns * (self.vocabulary - 1) + 1)
 
     def check(self) -> None:
         super().check()
@@ -207,6 +221,13 @@ class MarkovSpec(SparseSpec):
             self.vocabulary >= 2, "vocabulary", self.vocabulary, "at least 2", "a single token leaves nothing to predict"
         )
         require(self.interval_length >= 1, "interval_length", self.interval_length, "at least 1")
+        require(
+            self.importance_ratio >= 1,
+            "importance_ratio",
+            self.importance_ratio,
+            "at least 1",
+            "I(1) is the most important by definition; to have it elsewhere, list `intervals` in another order",
+        )
         self._check_intervals()
         require(self.samples >= 1, "samples", self.samples, "at least 1")
         require(self.test_samples >= 1, "test_samples", self.test_samples, "at least 1")
@@ -293,3 +314,24 @@ class FullSpec(MarkovSpec):
         )
         require(self.feedforward >= 1, "feedforward", self.feedforward, "at least 1")
         require(0 <= self.dropout < 1, "dropout", self.dropout, "at least 0 and below 1")
+
+
+PAPER_MINIMAL = {
+    "positions": 20,
+    "vocabulary": 50,
+    "base_scale": 10.0,
+    "samples": 9000,
+    "test_samples": 3000,
+    "interval_length": 2,
+    "steps": 2000,
+    "batch_size": 3000,
+    "learning_rate": 0.003,
+    "schedule": "plateau",
+    "plateau_every": 3,
+}
+"""Tables 1, 2 and 4. Left open there: steps are read as updates; the scheduler as one that listens to the validation
+loss after every epoch, three updates."""
+
+PAPER_FULL = {**PAPER_MINIMAL, "interval_length": 4, "hidden": 255, "feedforward": 64, "dropout": 0.1}
+"""Tables 1 to 4. Left open there: norms stand before attention, MLP and unembedding, ReLU in the MLP, dropout on the
+embedding and on what attention and MLP add to the stream, scores over the square root of a head's width."""

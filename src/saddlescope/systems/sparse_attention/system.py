@@ -11,9 +11,9 @@ import numpy as np
 from saddlescope.core.stage import Mark, Prediction, Stage
 from saddlescope.core.system import Limit, Start, Symmetry, System
 
-from . import data, reduction
+from . import chain, data, reduction
 from .data import Frame, State, Weights
-from .spec import RegressionSpec
+from .spec import PAPER_FULL, PAPER_MINIMAL, FullSpec, MarkovSpec, RegressionSpec
 
 ARRIVED = 1e-3
 """Of the initial loss: a run without a horizon ends when no more than this is left above the last plateau."""
@@ -153,7 +153,7 @@ class Regression(System):
         return Mark("loss", last + ARRIVED * prediction.initial_loss)
 
     def limit(self) -> Limit:
-        return Limit("init_noise", (0.03, 0.003, 0.0003), {})
+        return Limit("init_noise", (0.03, 0.003, 0.0003), {"value_noise": 0.0})
 
     # ---- further declarations
 
@@ -167,3 +167,162 @@ class Regression(System):
         if self.spec.coupled:
             return (shifts,)
         return (shifts, Symmetry("heads are exchangeable", lambda w: Weights(*(part[order] for part in w))))
+
+
+class _Markov(System):
+    """What transformers on the chain of Eq. (1) share. Weights are those of `network`."""
+
+    paper = "yuksel2025"
+    spec: MarkovSpec
+    faces = ("train", "predict")
+    arrays = "jax"
+    watched = "snapshots"
+    observables = {
+        "loss": (),
+        "excess": (),
+        "divergence": ("pattern",),
+        "mass": ("head", "interval"),
+        "map": ("head", "query", "key"),
+        "probe": ("context", "token"),
+    }
+
+    @cached_property
+    def _frame(self) -> chain.Frame:
+        return chain.build_frame(self.spec)
+
+    def view(self, point: Any, frame: chain.Frame) -> Any:
+        return point
+
+    def measure(self, view: Any, frame: chain.Frame) -> dict[str, Any]:
+        from . import network
+
+        return network.measure(view, self.spec, frame)
+
+    def loss(self, weights: Any, frame: chain.Frame, batch: chain.Tokens | None = None, key: Any = None) -> Any:
+        from . import network
+
+        return network.cross_entropy(weights, self.spec, frame.train if batch is None else batch, key)
+
+    def samples(self, frame: chain.Frame) -> chain.Tokens:
+        return frame.train
+
+    def draw(self, frame: chain.Frame, key: Any, size: int) -> chain.Tokens:
+        from . import network
+
+        return network.draw(self.spec, frame, key, size)
+
+    def evaluate(self, weights: Any, frame: chain.Frame) -> Any:
+        return self.measure(weights, frame)["loss"]
+
+    def predict(self, start: Start) -> Prediction:
+        from .plateaus import plateau_excess, sample_excess
+
+        spec, entropy = self.spec, float(start.frame.entropy)
+        visible = [k for k, lags in enumerate(spec.lags) if spec.context is None or max(lags) <= spec.context]
+        known = next((k for k, place in enumerate(visible) if k != place), len(visible))
+        levels = [np.log(spec.vocabulary) - entropy]
+        levels += [plateau_excess(spec.chain, k) for k in range(1, min(known + 1, spec.patterns))]
+        if known == spec.patterns:
+            weights = sum(np.size(part) for part in start.point)
+            levels.append(min(sample_excess(spec, weights), levels[-1] / 3))
+        pairs = list(zip(levels, levels[1:], strict=False))
+        return Prediction(
+            stages=tuple(Stage(k, None, entropy + after, f"I({k})") for k, (_, after) in enumerate(pairs, start=1)),
+            marks=tuple(Mark("excess", float(np.sqrt(before * after))) for before, after in pairs),
+            initial_loss=entropy + levels[0],
+            observables={"loss": entropy + levels[-1], "excess": levels[-1]},
+            solver="softmax regression on the means of the first intervals",
+            notes=("the last level is what a regression on all intervals pays for a finite training set",),
+        )
+
+    def awaited(self, prediction: Prediction) -> Sequence[Mark]:
+        # No theory says how long training takes: it ends after its steps, whatever it has seen.
+        return ()
+
+    def symmetries(self, seed: int) -> Sequence[Symmetry]:
+        order = np.roll(np.arange(self.spec.heads), 1)
+        return (Symmetry("heads are exchangeable", lambda w: self._with_heads(w, order)),)
+
+    def _with_heads(self, weights: Any, order: np.ndarray) -> Any:
+        raise self._undeclared("symmetries")
+
+
+TINY = {
+    "positions": 5,
+    "patterns": 2,
+    "heads": 2,
+    "vocabulary": 4,
+    "interval_length": 1,
+    "samples": 40,
+    "test_samples": 30,
+    "batch_size": 20,
+    "steps": 30,
+    "precision": "float64",
+}
+
+class Minimal(_Markov):
+    name = "sparse_attention/minimal"
+    summary = "attention by position alone learns a Markov chain, one interval of lags after the other"
+    spec_type = MarkovSpec
+    presets = {
+        "tiny": TINY,
+        "tiny_windows": {**TINY, "context": 1},
+        "quick": {},
+        "paper": PAPER_MINIMAL,
+    }
+    observables = {**_Markov.observables, "feature": ("pattern",)}
+
+    def start(self, seed: int) -> Start:
+        from . import network
+
+        return Start(network.initial_minimal(self.spec, seed), self._frame)
+
+    def measure(self, view: Any, frame: chain.Frame) -> dict[str, Any]:
+        from . import network
+
+        found = super().measure(view, frame)
+        return {**found, "feature": network.feature_share(view, self.spec, frame, found["mass"])}
+
+    def random_weights(self, seed: int) -> Any:
+        start = self.start(seed).point
+        rng = np.random.default_rng((seed, 7))
+        return type(start)(*(rng.standard_normal(part.shape) for part in start))
+
+    def _with_heads(self, weights: Any, order: np.ndarray) -> Any:
+        return type(weights)(*(part[order] for part in weights))
+
+
+class Full(_Markov):
+    name = "sparse_attention/full"
+    summary = "a decoder block with embeddings, norms, residuals and MLP on the same chain, each removable"
+    spec_type = FullSpec
+    spec: FullSpec
+    presets = {
+        "tiny": {**TINY, "hidden": 6, "feedforward": 5, "dropout": 0.1},
+        "tiny_bare": {
+            **TINY,
+            "hidden": 6,
+            **dict.fromkeys(("layer_norm", "residual", "mlp", "keys", "output", "embedding"), False),
+        },
+        "quick": {},
+        "paper": PAPER_FULL,
+    }
+
+    def start(self, seed: int) -> Start:
+        from . import network
+
+        return Start(network.initial_full(self.spec, seed), self._frame)
+
+    def random_weights(self, seed: int) -> Any:
+        return self.start(seed).point
+
+    def _with_heads(self, weights: Any, order: np.ndarray) -> Any:
+        spec = self.spec
+        columns = (order[:, None] * (spec.hidden // spec.heads) + np.arange(spec.hidden // spec.heads)).ravel()
+        moved = weights._replace(
+            query=weights.query[:, columns] if spec.keys else weights.query[order],
+            value=weights.value[:, columns] if spec.output else weights.value[order],
+        )
+        if spec.keys:
+            moved = moved._replace(key=weights.key[:, columns])
+        return moved._replace(output=weights.output[columns]) if spec.output else moved
