@@ -70,6 +70,9 @@ def reproduce(
     out: Annotated[Path, Parameter(help="Folder for report.html, figures and runs; runs found there are kept.")] = Path(
         "out"
     ),
+    workers: Annotated[
+        int | None, Parameter(help="Runs at a time; by default one for each core. A GPU is shared by all of them.")
+    ] = None,
     json: Json = False,
 ) -> int:
     """Run the papers' experiments, judge their claims, draw their figures, write report.html.
@@ -88,9 +91,11 @@ def reproduce(
     from .show import tables
 
     began = wall.perf_counter()
+    if workers is not None and workers < 1:
+        raise BadArgument(f"`--workers` must be at least 1, got {workers}")
     chosen = choose(targets)
     with progress("reproduce") as tick:
-        results = run_and_judge(chosen, Store(out / "runs"), full=full, tick=tick)
+        results = run_and_judge(chosen, Store(out / "runs"), full=full, workers=workers, tick=tick)
     with progress("figures") as tick:
         page = write_report(results, out, full=full, began=began, tick=tick)
     rows = verdict_rows(results)

@@ -21,7 +21,7 @@ def on_cores(job: Callable[..., Any], parts: Sequence[Any], workers: int) -> Ite
     """(place, job(part)) of every part, as they finish. An error or an interrupt cancels what has not begun."""
     # spawn: a forked process would inherit jax's threads in an unknown state.
     context = multiprocessing.get_context("spawn")
-    with _single_threaded(), ProcessPoolExecutor(workers, mp_context=context, initializer=_follow_parent) as pool:
+    with _modest(), ProcessPoolExecutor(workers, mp_context=context, initializer=_follow_parent) as pool:
         futures = {pool.submit(job, part): place for place, part in enumerate(parts)}
         try:
             for future in as_completed(futures):
@@ -54,12 +54,19 @@ def _follow_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
+MODEST = {
+    **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
+    "NPROC": "1",  # of XLA's thread pool
+    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+}
+"""What workers inherit: one thread for linear algebra, since on small matrices threads would only fight over the cores,
+and of a GPU no more memory than each needs, since they share it."""
+
+
 @contextmanager
-def _single_threaded() -> Iterator[None]:
-    """Workers inherit one thread for linear algebra: on small matrices threads would only fight over the cores."""
-    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPROC")  # NPROC: of XLA's thread pool
-    before = {name: os.environ.get(name) for name in names}
-    os.environ.update(dict.fromkeys(names, "1"))
+def _modest() -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in MODEST}
+    os.environ.update(MODEST)
     try:
         yield
     finally:

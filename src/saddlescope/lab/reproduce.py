@@ -90,8 +90,10 @@ def _some(found: Room, names: Sequence[str]) -> Chosen:
     return Chosen(found, figures, tuple(found.experiments[name] for name in needed), False)
 
 
-def reproduce(chosen: Sequence[Chosen], store: Store, *, full: bool = False, tick: Tick = silent) -> list[Reproduced]:
-    """Run what the store lacks, on all cores, then judge. A killed call goes on where it stopped."""
+def reproduce(
+    chosen: Sequence[Chosen], store: Store, *, full: bool = False, workers: int | None = None, tick: Tick = silent
+) -> list[Reproduced]:
+    """Run what the store lacks, then judge. A killed call goes on where it stopped. workers: None means all cores."""
     store.prepare()
     requests = {
         (choice.room.name, experiment.name): list(requests_of(experiment, full))
@@ -101,7 +103,8 @@ def reproduce(chosen: Sequence[Chosen], store: Store, *, full: bool = False, tic
     wanted = list({request.name: request for group in requests.values() for request in group}.values())
     outcomes: dict[str, list[Outcome]] = {}
     for _ in range(ATTEMPTS):
-        run_missing(store, wanted, tick, {request.name: name for (_, name), g in requests.items() for request in g})
+        names = {request.name: name for (_, name), group in requests.items() for request in group}
+        run_missing(store, wanted, tick, names, workers)
         for request in wanted:
             if request.name not in outcomes:
                 try:
@@ -147,11 +150,13 @@ def requests_of(experiment: Experiment, full: bool) -> Iterator[Request]:
                 yield Request(what, experiment.face, (seed,))
 
 
-def run_missing(store: Store, requests: Sequence[Request], tick: Tick, experiments: Mapping[str, str]) -> None:
+def run_missing(
+    store: Store, requests: Sequence[Request], tick: Tick, experiments: Mapping[str, str], workers: int | None = None
+) -> None:
     """experiments: what each run, by its name, is for; said as it finishes."""
     missing = [request for request in requests if request not in store]
     done = len(requests) - len(missing)
-    workers = min(cores(), len(missing))
+    workers = min(workers or cores(), len(missing))
     job = partial(_perform, store)
     finished = ((place, job(request)) for place, request in enumerate(missing))
     if workers > 1:

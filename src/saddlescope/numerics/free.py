@@ -39,7 +39,8 @@ def integrate_free(
 ) -> Path:
     """As `integrate`, with `linearize(state)` giving x -> J x."""
     time, speed = start, velocity(start, state)
-    step = float(0.01 * np.linalg.norm(state) / max(float(np.linalg.norm(speed)), np.finfo(float).tiny))
+    size = max(float(np.linalg.norm(state)), atol)  # a flow may start at the origin
+    step = 0.01 * size / max(float(np.linalg.norm(speed)), np.finfo(float).tiny)
     signals = watch(state) if watch else np.zeros(0)
     times, states, crossings = [time], [state.copy()], []
     outcome, products, rejected = FINISHED, 0, False

@@ -16,8 +16,8 @@ from .prediction import competition_slope
 from .spec import PAPER_FULL, PAPER_MINIMAL, RegressionSpec
 
 FLOW, MINIMAL, FULL = "sparse_attention", "sparse_attention/minimal", "sparse_attention/full"
-EPOCHS = {"steps": 6000}
-"""Steps of Table 2 read as epochs of three updates."""
+UPDATES = {**PAPER_FULL, "steps": 2000}
+"""The steps of Table 2 read as updates: enough for the full model."""
 
 UNIT = {"base_scale": 1.0}
 ALIKE = {**UNIT, "coupled": True, "init_noise": 0.0}
@@ -27,6 +27,15 @@ CORNERS = (
     {"positions": 10, "heads": 2},
     {"positions": 400, "heads": 5},
 )
+MANY = {
+    "patterns": 10,
+    "heads": 10,
+    "positions": 1000,
+    "importance_ratio": 1.06,
+    "lumped": True,
+    "base_scale": 2.0,
+    "init_noise": 0.01,
+}
 FURTHEST = {"intervals": ((13, 14), (9, 10, 11, 12), (1, 2, 3, 4, 5, 6, 7, 8))}
 """Section C.4, lags counted from 1: the most important interval is the furthest."""
 
@@ -46,6 +55,11 @@ def _separations(*exponents: int, **fields: Any) -> tuple[dict[str, Any], ...]:
         {**UNIT, **fields, "init_noise": 10.0**-k, "horizon": float(np.ceil(2 * (slope * np.log(10.0**k) + 15) ** 2))}
         for k in exponents
     )
+
+
+def _small_starts(*sizes: float) -> tuple[dict[str, Any], ...]:
+    """Strengths b0, followed for the same time in units of 1/b0."""
+    return tuple({"base_scale": b, "init_noise": size, "horizon": 200 / b} for b in (1.0, 3.0, 10.0) for size in sizes)
 
 
 def _without(*parts: str, **fields: Any) -> tuple[dict[str, Any], ...]:
@@ -92,11 +106,8 @@ EXPERIMENTS = (
         "Are many patterns learned in their order?",
         FLOW,
         "flow",
-        paper=Size(
-            2, ({"patterns": 50, "heads": 50, "positions": 10_000, "importance_ratio": 1.06, "horizon": 2000.0},)
-        ),
-        quick=Size(2, ({"patterns": 10, "heads": 10, "positions": 1000, "importance_ratio": 1.3, "horizon": 3000.0},)),
-        fields={"lumped": True, "base_scale": 2.0, "init_noise": 0.01},
+        paper=Size(2, ({**MANY, "patterns": 50, "heads": 50, "positions": 10_000, "horizon": 3000.0, "stages": 25},)),
+        quick=Size(2, ({**MANY, "importance_ratio": 1.3, "horizon": 600.0, "stages": 7},)),
     ),
     # ---- Theorem 1 and Remark 1
     Experiment(
@@ -115,7 +126,7 @@ EXPERIMENTS = (
         "flow",
         paper=Size(200),
         quick=Size(40),
-        fields={**ALIKE, "init_noise": 0.3, "value_noise": 1.0, "horizon": 1e4},
+        fields={**ALIKE, "init_noise": 0.3, "value_noise": 1.0, "horizon": 1e4, "stages": 0},
     ),
     Experiment(
         "opposed",
@@ -138,7 +149,7 @@ EXPERIMENTS = (
                 for c in (*(round(float(c), 3) for c in np.geomspace(0.01, 100, 13)), 20.0)
             ),
         ),
-        fields={**ALIKE, "horizon": 1e5},
+        fields={**ALIKE, "horizon": 1e5, "stages": 0},
     ),
     Experiment(
         "early",
@@ -147,7 +158,7 @@ EXPERIMENTS = (
         "flow",
         paper=Size(1, over("positions", 10, 40, 160)),
         quick=Size(1, over("positions", 10, 40)),
-        fields={**ALIKE, "horizon": 0.1},
+        fields={**ALIKE, "horizon": 0.1, "stages": 0},
     ),
     # ---- Theorem 2
     Experiment(
@@ -171,12 +182,9 @@ EXPERIMENTS = (
         "How fast do small differences between heads grow?",
         FLOW,
         "flow",
-        paper=Size(
-            4, tuple({"base_scale": b, "init_noise": e, "horizon": 200 / b} for b in (1.0, 3.0, 10.0) for e in (1e-6, 1e-10))
-        ),
-        quick=Size(
-            1, tuple({"base_scale": b, "init_noise": e, "horizon": 200 / b} for b in (1.0, 3.0, 10.0) for e in (1e-6, 1e-10))
-        ),
+        paper=Size(4, _small_starts(1e-6, 1e-8, 1e-10)),
+        quick=Size(1, _small_starts(1e-6, 1e-10)),
+        fields={"stages": 1},
     ),
     # ---- the minimal model on the Markov chain
     Experiment(
@@ -184,7 +192,7 @@ EXPERIMENTS = (
         "Does attention by position alone learn interval by interval, first in competition, then in cooperation?",
         MINIMAL,
         "train",
-        paper=Size(2, ({**PAPER_MINIMAL}, {**PAPER_MINIMAL, **EPOCHS})),
+        paper=Size(2, (PAPER_MINIMAL,)),
         quick=Size(3),
     ),
     Experiment(
@@ -195,8 +203,8 @@ EXPERIMENTS = (
         paper=Size(
             1,
             (
-                *over("init_scale", 1.0, 0.1, 0.01, **{**PAPER_MINIMAL, **EPOCHS}),
-                {**PAPER_MINIMAL, **EPOCHS, "init_scale": 0.0, "precision": "float64"},
+                *over("init_scale", 1.0, 0.1, 0.01, **PAPER_MINIMAL),
+                {**PAPER_MINIMAL, "init_scale": 0.0, "precision": "float64"},
             ),
         ),
         quick=Size(1, ({}, {"init_scale": 0.1}, {"init_scale": 0.0, "precision": "float64"})),
@@ -206,7 +214,7 @@ EXPERIMENTS = (
         "How many stages are there when patterns are more nearly equal?",
         MINIMAL,
         "train",
-        paper=Size(2, over("importance_ratio", 1.0, 1.3, 1.5, 1.7, **{**PAPER_MINIMAL, **EPOCHS})),
+        paper=Size(2, over("importance_ratio", 1.0, 1.3, 1.5, 1.7, **PAPER_MINIMAL)),
         quick=Size(1, over("importance_ratio", 1.0, 1.3, 1.5) + ({},)),
     ),
     Experiment(
@@ -214,7 +222,7 @@ EXPERIMENTS = (
         "Is it the same when no sequence is ever seen twice?",
         MINIMAL,
         "train",
-        paper=Size(1, ({**PAPER_MINIMAL, **EPOCHS},)),
+        paper=Size(1, (PAPER_MINIMAL,)),
         quick=Size(1),
         fields={"fresh_data": True},
     ),
@@ -223,9 +231,17 @@ EXPERIMENTS = (
         "Is it the same without weight decay?",
         MINIMAL,
         "train",
-        paper=Size(1, ({**PAPER_MINIMAL, **EPOCHS},)),
+        paper=Size(1, (PAPER_MINIMAL,)),
         quick=Size(1),
         fields={"weight_decay": 0.0},
+    ),
+    Experiment(
+        "scheduler",
+        "What if the scheduler of Table 2 listens after every epoch?",
+        MINIMAL,
+        "train",
+        paper=Size(1, ({**PAPER_MINIMAL, "plateau_every": 3},)),
+        quick=None,
     ),
     # ---- the full architecture
     Experiment(
@@ -233,7 +249,7 @@ EXPERIMENTS = (
         "Does a decoder block learn interval by interval?",
         FULL,
         "train",
-        paper=Size(2, ({**PAPER_FULL}, {**PAPER_FULL, **EPOCHS})),
+        paper=Size(2, (PAPER_FULL,)),
         quick=Size(2),
         fields={"probes": 100},
     ),
@@ -242,15 +258,20 @@ EXPERIMENTS = (
         "Is any single part of the architecture needed for it?",
         FULL,
         "train",
-        paper=Size(1, ({**PAPER_FULL, "dropout": 0.0}, *_without(*PARTS, **{**PAPER_FULL, "dropout": 0.0}))),
-        quick=Size(1, _without(*PARTS)),
+        paper=Size(1, ({**UPDATES, "dropout": 0.0}, *_without(*PARTS, **{**UPDATES, "dropout": 0.0}))),
+        quick=Size(1, (*_without(*PARTS)[:-1], {**_without(*PARTS)[-1], "learning_rate": 0.01, "steps": 800})),
     ),
     Experiment(
         "contexts",
         "Which model of restricted context is the transformer nearest to, and when?",
         FULL,
         "train",
-        paper=Size(1, over("context", 4, 8, 12, **PAPER_FULL) + ({**PAPER_FULL, "context": 4, "restriction": "band"},)),
+        # 150 sequences are 3000 windows.
+        paper=Size(
+            1,
+            over("context", 4, 8, 12, **{**UPDATES, "batch_size": 150})
+            + ({**UPDATES, "context": 4, "restriction": "band"},),
+        ),
         quick=Size(1, over("context", 2, 4, steps=300, batch_size=32)),
         fields={"probes": 100},
     ),
@@ -261,9 +282,7 @@ EXPERIMENTS = (
         "train",
         paper=Size(
             1,
-            tuple(
-                {**PAPER_FULL, "samples": n, "batch_size": min(n, 3000)} for n in (300, 1000, 3000, 9000, 30_000)
-            ),
+            tuple({**UPDATES, "samples": n, "batch_size": min(n, 3000)} for n in (300, 1000, 3000, 9000, 30_000)),
         ),
         quick=Size(1, over("samples", 200, 1000) + ({},)),
         fields={"probes": 100},
@@ -273,7 +292,7 @@ EXPERIMENTS = (
         "Is it the same when the most important interval is the furthest, and intervals differ in length?",
         FULL,
         "train",
-        paper=Size(1, ({**PAPER_FULL, **FURTHEST}, {**PAPER_FULL, **NEAREST})),
+        paper=Size(1, ({**UPDATES, **FURTHEST}, {**UPDATES, **NEAREST})),
         quick=Size(1, (FURTHEST_SMALL, NEAREST_SMALL)),
     ),
 )

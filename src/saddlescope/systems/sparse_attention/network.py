@@ -52,6 +52,27 @@ class Full(NamedTuple):
 # ---- what both share
 
 
+@jax.custom_vjp
+def look_up(table: Any, places: Any) -> Any:
+    """Rows of a table (..., d, D) by number; tables before the last two axes are looked up alike."""
+    return jnp.take(table, places, axis=-2)
+
+
+def _looked_up(table: Any, places: Any) -> tuple[Any, Any]:
+    return look_up(table, places), (places, table.shape[-2])
+
+
+def _back_to_rows(kept: tuple[Any, int], slope: Any) -> tuple[Any, None]:
+    # A sum into a few rows is a product with one-hot vectors; as a scatter its terms would wait for each other.
+    places, size = kept
+    one_hot = jax.nn.one_hot(places.ravel(), size, dtype=slope.dtype)
+    flat = slope.reshape(*slope.shape[: slope.ndim - 1 - places.ndim], -1, slope.shape[-1])
+    return jnp.einsum("nx,...nd->...xd", one_hot, flat), None
+
+
+look_up.defvjp(_looked_up, _back_to_rows)
+
+
 def shape(spec: MarkovSpec) -> tuple[int, int]:
     """(outputs, inputs) of the network: one prediction from c tokens where it is trained on windows."""
     if spec.context is not None and spec.restriction == "windows":
@@ -122,8 +143,11 @@ def minimal_attention(logits: Any, spec: MarkovSpec) -> Any:
 def minimal(weights: Minimal, spec: MarkovSpec, inputs: Any, key: Any = None) -> tuple[Any, Any]:
     """Σ_k V_k X a_t^(k) with a_t^(k) = softmax(A_k's row t): attention by position alone."""
     attention = minimal_attention(weights.logits, spec)
-    looked_up = jnp.swapaxes(weights.values, 1, 2)[:, inputs]  # (H, n, inputs, d)
-    return jnp.einsum("hti,hnid->ntd", attention, looked_up), attention
+    count = attention.shape[-1] * spec.heads
+    # One product over heads and inputs together: (outputs, H inputs) with (H inputs, n d).
+    added = look_up(weights.values.swapaxes(1, 2), inputs.T).reshape(count, -1)
+    scores = attention.swapaxes(0, 1).reshape(-1, count) @ added
+    return scores.reshape(len(scores), len(inputs), -1).swapaxes(0, 1), attention
 
 
 def initial_minimal(spec: MarkovSpec, seed: int) -> Minimal:
@@ -217,7 +241,7 @@ def full(weights: Full, spec: FullSpec, inputs: Any, key: Any = None) -> tuple[A
 def _embedded(weights: Full, spec: FullSpec, inputs: Any) -> Any:
     """(n, inputs, S)."""
     if spec.embedding:
-        return weights.tokens[inputs] + weights.places
+        return look_up(weights.tokens, inputs) + weights.places
     count = inputs.shape[1]
     kind = weights.query.dtype
     places = jnp.broadcast_to(jnp.eye(count, dtype=kind), (len(inputs), count, count))

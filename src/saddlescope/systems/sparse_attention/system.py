@@ -140,7 +140,7 @@ class Regression(System):
 
     def awaited(self, prediction: Prediction) -> Sequence[Mark]:
         # No theory gives later stages a time, but they do come.
-        return prediction.marks
+        return prediction.marks[: self.spec.stages]
 
     def horizon(self, prediction: Prediction, frame: Frame) -> float:
         from .prediction import LONGEST
@@ -259,6 +259,7 @@ TINY = {
     "steps": 30,
     "precision": "float64",
 }
+
 
 class Minimal(_Markov):
     name = "sparse_attention/minimal"
