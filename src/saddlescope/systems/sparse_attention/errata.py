@@ -273,8 +273,8 @@ ERRATA: tuple[Erratum, ...] = (
         where="section C.6, parameters and the text below",
         printed="All heads first learn position 1; d, T, h and m are given, b0 is not. (lambda = 0 is, but section "
         "2.1's lambda has no part here.)",
-        true="Scaling V and G by b makes logits faster by b², so b0 decides what is seen. At b0=10 all heads compete; at "
-        "b0=1 one in three never turns to position 1.",
+        true="Scaling V and G by b makes logits faster by b², so b0 decides what is seen. At b0=10 all heads compete; "
+        "at b0=1 one in three never turns to position 1.",
         severity="imprecise",
         repair="b0=10, as in Table 1, as the norm m_k*/m^{h−k} itself.",
         measure="share of the heads with less than half of their attention on position 1 at 1.3 times the time at "
@@ -378,7 +378,7 @@ ERRATA: tuple[Erratum, ...] = (
         "without which it would not follow that all positions in use have the same m_j*.",
         severity="misprint",
         repair="s for <s_j*, s> s_j*.",
-        measure="relative deviation of Pi(s) (left − right) from H |s|² q' at V = G s/(H |s|²), random s, best j",
+        measure="relative deviation of Pi(s)² (left − right) from H |s|² s' at V = G s/(H |s|²), random s, best j",
         shows=evidence.shows_rest_condition,
         version=VERSION,
     ),

@@ -28,7 +28,7 @@ HEADS = replace(THEOREM, coupled=False, lumped=False)
 """The same with heads and positions of their own."""
 
 FEW = replace(HEADS, positions=6, heads=5)
-"""Small enough for tensors with all their entries; h = d = 3, T = 6 and H = 5 cannot be taken for each other."""
+"""Small enough for tensors with all their entries; heads are more than patterns, positions more than either."""
 
 WORDS = MarkovSpec(
     positions=6, vocabulary=5, patterns=2, heads=2, interval_length=2, importance_ratio=1.7, base_scale=3.0
@@ -460,10 +460,10 @@ def _departure(base_scale: float, size: float, random: bool) -> tuple[float, flo
     rng, T = _rng(), spec.positions
     frame = data.build_frame(spec)
     symmetric = frame._replace(copies=np.array(float(spec.heads)))
-    W, z = (rng.normal(size=(spec.heads, n)) for n in (3, T)) if random else (np.zeros((3, 3)), np.zeros((3, T)))
-    if not random:
-        W[0, 0] = z[0, 0] = 1.0
+    first = np.eye(spec.heads)[0]
+    W, z = (rng.normal(size=(spec.heads, n)) if random else np.outer(first, np.eye(n)[0]) for n in (3, T))
     z -= z.mean(1, keepdims=True)
+    # Heads that are not moved have rows of zeros, which no division may touch.
     W, z = (size * part / np.maximum(np.linalg.norm(part, axis=1, keepdims=True), 1e-300) for part in (W, z))
     heads = reduction.pack(W, np.log(1 / T + z), frame)
     mean = reduction.pack(np.zeros((1, 3)), np.zeros((1, T)), symmetric)
@@ -637,7 +637,7 @@ def shows_set_r() -> Shown:
 
 
 def shows_z_dot() -> Shown:
-    """(s_1 − s_2)' at one s and many V: the factor that Π(s)² is taken for is the best that a number can be."""
+    """(s_1 − s_2)' at one s and many V. For Π(s)², which cannot act on a number, the best number is put."""
     rng = _rng()
     s = rng.dirichlet(np.ones(FEW.positions))
     m, H = FEW.strengths, FEW.heads
@@ -654,8 +654,9 @@ def shows_z_dot() -> Shown:
 def shows_idle() -> Shown:
     idle = np.where(np.arange(FEW.positions) < FEW.patterns, 0.0, 1.0)
     s = idle / idle.sum()
-    # Π(s) does not need logarithms, which this point has none of.
-    at_rest = np.abs(_project(s, _project(s, _pull(FEW, np.zeros(3), s)))).max() == 0
+    # V' = G s, and s' by Π(s), as this point has no logits.
+    moves = [*(np.array(FEW.strengths) * s[: FEW.patterns]), *_project(s, _project(s, _pull(FEW, np.zeros(3), s)))]
+    at_rest = np.abs(moves).max() == 0
     ordered = s[0] >= s[: FEW.patterns].max()
     printed = np.linalg.norm(s - np.eye(FEW.positions)[0]) if at_rest and ordered else 0.0
     near = replace(THEOREM, positions=FEW.positions, heads=FEW.heads)
@@ -663,16 +664,17 @@ def shows_idle() -> Shown:
 
 
 def shows_rest_condition() -> Shown:
-    """Π(s) of left minus right side, against H |s|² q' at V = G s / (H |s|²); the best j."""
+    """Π(s)² of left minus right side, against H |s|² s' at V = G s / (H |s|²); the best j."""
     rng, H = _rng(), FEW.heads
     s = rng.dirichlet(np.ones(FEW.positions))
     m = np.array(FEW.strengths)
     c = m * s[:3] / (H * (s @ s))
-    true = H * (s @ s) * _project(s, _pull(FEW, c, s))
+    true = H * (s @ s) * _rates(FEW, c, s)[1]
     left = np.pad(m**2 * s[:3], (0, FEW.positions - 3))
     weight = H**2 * (s @ s) * (c @ c)
-    alone = [_off(_project(s, left - weight * s[j] * np.eye(FEW.positions)[j]), true) for j in range(3)]
-    return min(alone), _off(_project(s, left - weight * s), true)
+    alone = s[:3, None] * np.eye(FEW.positions)[:3]  # ⟨s_j*, s⟩ s_j*
+    off = [_off(_project(s, _project(s, left - weight * right)), true) for right in (*alone, s)]
+    return min(off[:-1]), off[-1]
 
 
 def shows_v_bound() -> Shown:
@@ -691,9 +693,9 @@ def shows_v_optimal() -> Shown:
 
 
 def shows_norm_rate() -> Shown:
-    """d|W|/dt where W is the deviation of one of two V at the same s."""
-    s, (V, other) = _rng().dirichlet(np.ones(FEW.positions)), _rng(1).normal(size=(2, 3))
-    W, move = V - other, _rates(FEW, V, s)[0] - _rates(FEW, other, s)[0]
-    step = 1e-6
+    """d|W|/dt, W the difference between two flows at random points."""
+    places, values = _rng().dirichlet(np.ones(FEW.positions), 2), _rng(1).normal(size=(2, 3))
+    rates = [_rates(FEW, V, s)[0] for V, s in zip(values, places, strict=True)]
+    W, move, step = values[0] - values[1], rates[0] - rates[1], 1e-6
     true = (np.linalg.norm(W + step * move) - np.linalg.norm(W - step * move)) / (2 * step)
     return _off(move @ W / np.linalg.norm(move), true), _off(move @ W / np.linalg.norm(W), true)

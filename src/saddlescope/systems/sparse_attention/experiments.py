@@ -64,7 +64,7 @@ def _small_starts(*sizes: float) -> tuple[dict[str, Any], ...]:
 
 def _without(*parts: str, **fields: Any) -> tuple[dict[str, Any], ...]:
     """One part removed at a time, and all of them together."""
-    return tuple({**fields, part: False} for part in parts) + ({**fields, **dict.fromkeys(parts, False)},)
+    return (*({**fields, part: False} for part in parts), {**fields, **dict.fromkeys(parts, False)})
 
 
 EXPERIMENTS = (
@@ -215,7 +215,7 @@ EXPERIMENTS = (
         MINIMAL,
         "train",
         paper=Size(2, over("importance_ratio", 1.0, 1.3, 1.5, 1.7, **PAPER_MINIMAL)),
-        quick=Size(1, over("importance_ratio", 1.0, 1.3, 1.5) + ({},)),
+        quick=Size(1, (*over("importance_ratio", 1.0, 1.3, 1.5), {})),
     ),
     Experiment(
         "online",
@@ -269,8 +269,10 @@ EXPERIMENTS = (
         # 150 sequences are 3000 windows.
         paper=Size(
             1,
-            over("context", 4, 8, 12, **{**UPDATES, "batch_size": 150})
-            + ({**UPDATES, "context": 4, "restriction": "band"},),
+            (
+                *over("context", 4, 8, 12, **{**UPDATES, "batch_size": 150}),
+                {**UPDATES, "context": 4, "restriction": "band"},
+            ),
         ),
         quick=Size(1, over("context", 2, 4, steps=300, batch_size=32)),
         fields={"probes": 100},
@@ -284,7 +286,7 @@ EXPERIMENTS = (
             1,
             tuple({**UPDATES, "samples": n, "batch_size": min(n, 3000)} for n in (300, 1000, 3000, 9000, 30_000)),
         ),
-        quick=Size(1, over("samples", 200, 1000) + ({},)),
+        quick=Size(1, (*over("samples", 200, 1000), {})),
         fields={"probes": 100},
     ),
     Experiment(

@@ -105,8 +105,12 @@ def cut(spec: MarkovSpec, tokens: Any) -> Any:
 
 def log_probabilities(weights: Minimal | Full, spec: MarkovSpec, tokens: Any, key: Any = None) -> tuple[Any, Any]:
     """log of the predicted shares (n, T, d), and attention (H, outputs, inputs), averaged over sequences."""
-    forward = minimal if isinstance(weights, Minimal) else full
-    scores, attention = forward(weights, spec, cut(spec, tokens), key)
+    inputs = cut(spec, tokens)
+    if isinstance(weights, Minimal):
+        scores, attention = minimal(weights, spec, inputs)
+    else:
+        assert isinstance(spec, FullSpec)
+        scores, attention = full(weights, spec, inputs, key)
     return jax.nn.log_softmax(scores.reshape(len(tokens), spec.positions, -1)), attention
 
 
@@ -140,7 +144,7 @@ def minimal_attention(logits: Any, spec: MarkovSpec) -> Any:
 
 
 @source("yuksel2025", "section 2.1", "section C.1")
-def minimal(weights: Minimal, spec: MarkovSpec, inputs: Any, key: Any = None) -> tuple[Any, Any]:
+def minimal(weights: Minimal, spec: MarkovSpec, inputs: Any) -> tuple[Any, Any]:
     """Σ_k V_k X a_t^(k) with a_t^(k) = softmax(A_k's row t): attention by position alone."""
     attention = minimal_attention(weights.logits, spec)
     count = attention.shape[-1] * spec.heads

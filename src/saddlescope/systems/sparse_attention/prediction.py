@@ -43,7 +43,8 @@ def first_stage(spec: RegressionSpec, state: State, frame: Frame) -> float | Non
     Exact as heads start closer to each other; None where the time of one million does not suffice.
     """
     symmetric = frame._replace(copies=np.array(float(spec.heads)))
-    mean = reduction.pack(*(part.mean(0, keepdims=True) for part in reduction.unpack(state, frame)), symmetric)
+    coefficients, logits = reduction.unpack(state, frame)
+    mean = reduction.pack(coefficients.mean(0, keepdims=True), logits.mean(0, keepdims=True), symmetric)
     place = spec.by_importance[0]
     shape = mean.coefficients.shape
 

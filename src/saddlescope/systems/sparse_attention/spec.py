@@ -281,8 +281,8 @@ class MarkovSpec(SparseSpec):
         missing = sorted(set(range(1, len(lags) + 1)) - set(lags))
         if missing:
             raise BadArgument(
-                f"`intervals` must hold every lag from 1 to their number, {len(lags)}: lag {missing[0]} is missing, got "
-                f"{shown}"
+                f"`intervals` must hold every lag from 1 to {len(lags)}, their number: lag {missing[0]} is missing, "
+                f"got {shown}"
             )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -225,7 +226,7 @@ class _Markov(System):
         if known == spec.patterns:
             weights = sum(np.size(part) for part in start.point)
             levels.append(min(sample_excess(spec, weights), levels[-1] / 3))
-        pairs = list(zip(levels, levels[1:], strict=False))
+        pairs = list(itertools.pairwise(levels))
         return Prediction(
             stages=tuple(Stage(k, None, entropy + after, f"I({k})") for k, (_, after) in enumerate(pairs, start=1)),
             marks=tuple(Mark("excess", float(np.sqrt(before * after))) for before, after in pairs),
