@@ -28,7 +28,7 @@ class Experiment:
     """asks: what it is for.  fields: overrides that all its runs share.
 
     quick: None where only the paper's size means anything.  keep: "stages" for ensembles whose trajectories nobody
-    reads; their flows run together.
+    reads; their flows run together.  solver: of flows; a question finer than the default tolerance names another.
     """
 
     name: str
@@ -39,6 +39,7 @@ class Experiment:
     quick: Size | None
     fields: Mapping[str, Any] = field(default_factory=dict)
     keep: Literal["trajectories", "stages"] = "trajectories"
+    solver: str = "default"
 
     def size(self, full: bool) -> Size | None:
         return self.paper if full else self.quick

@@ -144,10 +144,10 @@ def requests_of(experiment: Experiment, full: bool) -> Iterator[Request]:
         if experiment.keep == "stages":
             for first in range(0, size.seeds, BATCH):
                 seeds = tuple(range(first, min(first + BATCH, size.seeds)))
-                yield Request(what, experiment.face, seeds, stages_only=True)
+                yield Request(what, experiment.face, seeds, experiment.solver, stages_only=True)
         else:
             for seed in range(size.seeds):
-                yield Request(what, experiment.face, (seed,))
+                yield Request(what, experiment.face, (seed,), experiment.solver)
 
 
 def run_missing(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from saddlescope.core.source import source
 from saddlescope.numerics.integrate import integrate
 
 from . import reduction
-from .data import Frame, State
+from .data import Frame, State, build_frame
 from .spec import RegressionSpec
 
 LONGEST = 1e6
@@ -27,14 +29,28 @@ def plateau_losses(spec: RegressionSpec) -> list[float]:
 
 
 @source("yuksel2025", "Eq. (6)")
-def ordered_start(state: State, frame: Frame) -> bool:
-    """Whether the mean head is as Theorem 1 asks, with what it must ask besides: ⟨V, V_1*⟩ ≥ 0.
+def printed_order(overlap: np.ndarray, attention: np.ndarray) -> bool:
+    """⟨V, V_1*⟩ ≥ ⟨V, V_j*⟩ and s_1 ≥ s_j for all j: what Theorem 1 asks of a start, and not enough.
 
-    For all j: ⟨V, V_1*⟩ ≥ ⟨V, V_j*⟩ and s_1 ≥ s_j. Without ⟨V, V_1*⟩ ≥ 0 the order need not last.
+    overlap: ⟨V, V_j*⟩.  attention: s_j, both of the h patterns.
     """
-    c, q = (part.mean(0) for part in reduction.unpack(state, frame))
-    overlap, logits = frame.features @ c, q[: len(frame.strengths)]
-    return bool(overlap[0] >= max(0.0, overlap.max()) and logits[0] >= logits.max())
+    return bool(overlap[0] >= overlap.max() and attention[0] >= attention.max())
+
+
+def lasting_order(overlap: np.ndarray, attention: np.ndarray, strengths: np.ndarray) -> bool:
+    """m_1 ⟨V, V_1*⟩ ≥ m_j ⟨V, V_j*⟩ and s_1 ≥ s_j for all j, which the symmetric flow keeps.
+
+    w = m_1 ⟨V, V_1*⟩ − m_j ⟨V, V_j*⟩ has w' = m_1² s_1 − m_j² s_j − H |s|² w, which is not negative where w = 0, and
+    where s_1 = s_j the logits part at the rate s_1 w. Eq. (6) with ⟨V, V_1*⟩ ≥ 0 is a special case.
+    """
+    return printed_order(strengths * overlap, attention)
+
+
+def mean_head(state: State, frame: Frame) -> tuple[np.ndarray, np.ndarray]:
+    """⟨V, V_j*⟩ and s_j of the patterns, for the mean of all heads' values and logits."""
+    coefficients, logits = (part.mean(0) for part in reduction.unpack(state, frame))
+    attention = reduction.softmax(logits, frame.multiplicity)
+    return frame.features @ coefficients, attention[: len(frame.strengths)]
 
 
 def first_stage(spec: RegressionSpec, state: State, frame: Frame) -> float | None:
@@ -95,7 +111,37 @@ def competition_slope(spec: RegressionSpec) -> float:
     """d√t_2 / d log(1/ε): the heads part at t_2 ~ T (m_1² − m_2²) / (4 H m_2²) log²(1/ε).
 
     On the first plateau what is left of s_2 is u/√t, u² = H / (2 T (m_1² − m_2²)); deviations of a head grow at the
-    rate √2 m_2 u / √t, that is as exp(2√2 m_2 u √t), until they are of order one.
+    rate √2 m_2 s_2, that is as exp(2√2 m_2 u √t), until they are of order one.
+
+    It is a limit that is hardly ever reached: positions forget what they had when the plateau began as t^(-1/T) only.
+    `parting_exponent` takes s_2 as it is.
     """
     first, second = np.array(spec.strengths)[list(spec.by_importance)][:2]
     return float(np.sqrt(spec.positions * (first**2 - second**2) / (4 * spec.heads * second**2)))
+
+
+@lru_cache(maxsize=16)
+def parting_exponent(spec: RegressionSpec, end: float) -> tuple[np.ndarray, np.ndarray]:
+    """(time, log of the size to which small differences between heads have grown) along the symmetric flow.
+
+    From V = 0 and s = 1/T. Heads part when this has grown by log(1/ε) and a constant. To leading order on the plateau
+    δc_2' = m_2 s_2 δ(q_2 − q_1) and δ(q_2 − q_1)' = 2 m_2 s_2 δc_2: it grows at the rate √2 m_2 s_2.
+    """
+    alone = spec.replace(
+        coupled=True, lumped=True, init_noise=0.0, value_noise=0.0, init_value=0.0, features="orthonormal"
+    )
+    frame = build_frame(alone)
+    size, basis = len(frame.basis) + len(frame.multiplicity), len(frame.basis)
+
+    def fold(flat: np.ndarray) -> State:
+        return State(flat[:basis][None], flat[basis:][None])
+
+    def velocity(_: float, flat: np.ndarray) -> np.ndarray:
+        state, difference = fold(flat[:size]), fold(flat[size:])
+        moves = (*reduction.velocity(state, frame), *reduction.linearized(state, frame, apart=True)(difference))
+        return np.concatenate([part[0] for part in moves])
+
+    begin = np.zeros(2 * size)
+    begin[size + basis + spec.by_importance[1]] = 1.0
+    path = integrate(velocity, begin, 0.0, end, method="dop853")
+    return path.time, np.log(np.linalg.norm(path.state[:, size:], axis=1))

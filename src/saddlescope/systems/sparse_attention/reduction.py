@@ -76,8 +76,11 @@ def velocity(state: State, frame: Frame) -> State:
     return pack((n * s) @ R.swapaxes(-1, -2), project(s, c @ R, n), frame)
 
 
-def linearized(state: State, frame: Frame) -> Callable[[State], State]:
-    """x -> J x; x may have leading axes. Minus the Hessian of the loss, hence symmetric."""
+def linearized(state: State, frame: Frame, apart: bool = False) -> Callable[[State], State]:
+    """x -> J x; x may have leading axes. Minus the Hessian of the loss, hence symmetric.
+
+    apart: of differences between heads that start alike. Their sum is zero, and so they leave the residual as it is.
+    """
     n = frame.multiplicity
     c, q = unpack(state, frame)
     s = softmax(q, n)
@@ -88,7 +91,7 @@ def linearized(state: State, frame: Frame) -> Callable[[State], State]:
     def product(x: State) -> State:
         dc, dq = unpack(x, frame)
         ds = project(s, dq, n)
-        dR = -frame.copies * (dc.swapaxes(-1, -2) @ s + c.swapaxes(-1, -2) @ ds)
+        dR = (apart - 1) * frame.copies * (dc.swapaxes(-1, -2) @ s + c.swapaxes(-1, -2) @ ds)
         dpull = dc @ R + c @ dR
         back = (n * (ds * pull + s * dpull)).sum(-1, keepdims=True)
         dc = (n * s) @ dR.swapaxes(-1, -2) + (n * ds) @ R.swapaxes(-1, -2)

@@ -12,7 +12,7 @@ import numpy as np
 from saddlescope.core.stage import Mark, Prediction, Stage
 from saddlescope.core.system import Limit, Start, Symmetry, System
 
-from . import chain, data, reduction
+from . import chain, claims, data, reduction
 from .data import Frame, State, Weights
 from .spec import PAPER_FULL, PAPER_MINIMAL, FullSpec, MarkovSpec, RegressionSpec
 
@@ -69,6 +69,7 @@ class Regression(System):
         "value_norm": ("head",),
         "deviation": (),
     }
+    claims = claims.FLOW_CLAIMS
     batched = True
     ends_on_arrival = True
 
@@ -122,7 +123,9 @@ class Regression(System):
         state = self.reduce(point, frame)
         first = float(reduction.measure(self.view(state, frame), frame)["loss"])
         levels = prediction.plateau_losses(spec)[: 2 if spec.coupled else None]  # heads in step learn one pattern
-        led = prediction.ordered_start(state, frame) or not (spec.init_value or spec.value_noise)
+        led = not (spec.init_value or spec.value_noise) or prediction.lasting_order(
+            *prediction.mean_head(state, frame), frame.strengths
+        )
         times = [prediction.first_stage(spec, state, frame) if led else None] + [None] * (len(levels) - 2)
         notes = ["heads that start alike learn pattern 1 together; when they part, the noise of the start decides"]
         if not led:
@@ -273,6 +276,7 @@ class Minimal(_Markov):
         "paper": PAPER_MINIMAL,
     }
     observables = {**_Markov.observables, "feature": ("pattern",)}
+    claims = claims.MINIMAL_CLAIMS
 
     def start(self, seed: int) -> Start:
         from . import network
@@ -309,6 +313,7 @@ class Full(_Markov):
         "quick": {},
         "paper": PAPER_FULL,
     }
+    claims = claims.FULL_CLAIMS
 
     def start(self, seed: int) -> Start:
         from . import network

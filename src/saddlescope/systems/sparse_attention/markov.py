@@ -1,0 +1,227 @@
+"""Numbers that claims and figures read off training runs on the Markov chain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from saddlescope.core.claim import Evidence
+
+from .measures import series
+from .plateaus import plateau_excess
+
+LOOKS = 0.25
+"""Part of the way from its attention at the start to all of it at which a head is said to look at an interval."""
+
+
+def steps(run: Evidence) -> np.ndarray:
+    return run.trajectory["step"].values
+
+
+def predicted_excess(run: Evidence) -> np.ndarray:
+    """P_0, P_1, ...: excess losses of the predicted plateaus."""
+    assert run.prediction is not None
+    entropy = series(run, "loss")[0] - series(run, "excess")[0]
+    return np.array(run.prediction.levels) - entropy
+
+
+def first_step(run: Evidence, reached: np.ndarray) -> float:
+    """The first recorded step at which something is so; NaN if it never is."""
+    return float(steps(run)[np.argmax(reached)]) if reached.any() else np.nan
+
+
+def looking_steps(run: Evidence) -> np.ndarray:
+    """When some head first looks at each interval."""
+    most = series(run, "mass")[..., :-1].max(1)
+    with np.errstate(divide="ignore", invalid="ignore"):  # a window may hold nothing else
+        reached = (most - most[0]) / (1 - most[0])
+    return np.array([first_step(run, reached[:, g] > LOOKS) for g in range(reached.shape[1])])
+
+
+def crossing_steps(run: Evidence) -> np.ndarray:
+    """When the excess loss first falls below the geometric mean of two plateaus; NaN where it does not."""
+    assert run.prediction is not None
+    return np.array([first_step(run, series(run, "excess") <= mark.level) for mark in run.prediction.marks])
+
+
+def feature_steps(run: Evidence, share: float = 0.25) -> np.ndarray:
+    """When the heads that look at I(k) first hold this share of A_k*."""
+    held = series(run, "feature")
+    return np.array([first_step(run, held[:, k] > share) for k in range(held.shape[1])])
+
+
+def plateau_levels(run: Evidence, count: int) -> np.ndarray:
+    """Excess where it is flattest over the logarithm of the step, within the range that belongs to each plateau.
+
+    The range of P_i reaches to the geometric means with its neighbours.
+    """
+    levels = predicted_excess(run)
+    excess, step = series(run, "excess"), steps(run)
+    found = []
+    for place in range(1, count + 1):
+        high = np.sqrt(levels[place - 1] * levels[place])
+        low = np.sqrt(levels[place] * levels[place + 1])
+        inside = np.flatnonzero((excess < high) & (excess > low) & (step > 0))
+        if len(inside) < 3:
+            found.append(np.nan)
+            continue
+        slope = np.abs(np.gradient(np.log(excess[inside]), np.log(step[inside])))
+        found.append(float(excess[inside[np.argmin(slope)]]))
+    return np.array(found)
+
+
+def midway(run: Evidence) -> int | None:
+    """Where in the record the middle, in log-steps, between the first and the second stage lies."""
+    first, second = (*crossing_steps(run), np.nan)[:2]
+    if not np.isfinite(first):
+        return None
+    last = steps(run)[-1]
+    return int(np.searchsorted(steps(run), np.sqrt(first * (second if np.isfinite(second) else last))))
+
+
+def heads_on_first(run: Evidence) -> int:
+    """How many heads look most at I(1), of all intervals, midway from the first to the second stage."""
+    place = midway(run)
+    return int((series(run, "mass")[place][:, :-1].argmax(1) == 0).sum()) if place is not None else -1
+
+
+def favourites(run: Evidence, place: int = -1) -> int:
+    """How many different intervals heads look most at; by default, in the end."""
+    return len(set(series(run, "mass")[place][:, :-1].argmax(1).tolist()))
+
+
+def straying(run: Evidence) -> float:
+    """The most attention that any head gives in the end to an interval that another one looks at more."""
+    mass = series(run, "mass")[-1][:, :-1]
+    return float(np.where(mass == mass.max(0), -np.inf, mass).max())
+
+
+def head_spread(run: Evidence, last: float) -> float:
+    """Largest difference between two heads' attention maps up to a step."""
+    maps = series(run, "map")[steps(run) <= last]
+    return float((maps.max(1) - maps.min(1)).max())
+
+
+def separation(run: Evidence) -> float:
+    """How clearly stages are apart: the least slope of log excess over log step between the first and second stage.
+
+    Over the steepest; 0 for a flat plateau, near 1 for a curve without one.
+    """
+    crossings = crossing_steps(run)[:2]
+    if not np.isfinite(crossings).all():
+        return np.nan
+    step = steps(run)
+    use = step > 0
+    slope = -np.gradient(np.log(series(run, "excess")[use]), np.log(step[use]))
+    between = (step[use] >= crossings[0]) & (step[use] <= crossings[1])
+    return float(max(slope[between].min(), 0.0) / slope[between].max()) if between.any() else np.nan
+
+
+def drops(run: Evidence) -> int:
+    """How often the excess loss falls steeply: peaks of its slope over the logarithm of the step, before the last mark.
+
+    A peak counts if the slope rises to it by a quarter from the valleys beside it; the record is smoothed over 5% of a
+    step's logarithm.
+    """
+    from scipy.signal import find_peaks
+
+    assert run.prediction is not None
+    excess, step = series(run, "excess"), steps(run)
+    use = (step >= 3) & (excess > 0)
+    if use.sum() < 20:
+        return -1
+    grid = np.linspace(np.log(step[use][0]), np.log(step[use][-1]), 400)
+    curve = np.interp(grid, np.log(step[use]), np.log(excess[use]))
+    slope = np.convolve(-np.gradient(curve, grid), np.full(9, 1 / 9), "same")
+    peaks, _ = find_peaks(slope, prominence=0.25)
+    return int((curve[peaks] > np.log(run.prediction.marks[-1].level)).sum())
+
+
+def best(run: Evidence) -> tuple[float, int]:
+    """The least excess loss, and where in the record."""
+    excess = series(run, "excess")
+    place = int(np.argmin(excess))
+    return float(excess[place]), place
+
+
+def stages_at_best(run: Evidence) -> int:
+    """How many stages the excess loss had passed at its least."""
+    assert run.prediction is not None
+    return sum(best(run)[0] <= mark.level for mark in run.prediction.marks)
+
+
+# ---- comparing models
+
+
+def divergence_between(teacher: np.ndarray, student: np.ndarray) -> Any:
+    """Mean over contexts of KL(teacher || student), from log-probabilities (..., contexts, tokens)."""
+    return (np.exp(teacher) * (teacher - student)).sum(-1).mean(-1)
+
+
+def divergences_from(run: Evidence, others: Sequence[Evidence]) -> np.ndarray:
+    """KL(other at its best || run) over the run's record, one row for each of the others."""
+    probe = series(run, "probe")
+    return np.stack([divergence_between(series(other, "probe")[best(other)[1]], probe) for other in others])
+
+
+def by_context(runs: Sequence[Evidence]) -> list[Evidence]:
+    """Models trained on windows, from the shortest context to the longest."""
+    chosen = [run for run in runs if run.system.spec.context and run.system.spec.restriction == "windows"]
+    return sorted(chosen, key=lambda run: run.system.spec.context)
+
+
+# ---- one lag among others
+
+
+def lag_profile(run: Evidence) -> np.ndarray:
+    """Attention at the end by lag 1, 2, ..., w, added over heads and averaged over predictions."""
+    maps = series(run, "map")[-1].sum(0)
+    outputs, inputs = maps.shape
+    behind = np.arange(outputs)[:, None] + (inputs - outputs + 1) - np.arange(inputs)
+    seen = [maps[behind == lag] for lag in range(1, run.system.spec.window + 1)]
+    return np.array([found.mean() if found.size else np.nan for found in seen])
+
+
+def nearest_lag(run: Evidence) -> float:
+    """Attention on lag 1 over the mean of the other lags of its interval."""
+    profile = lag_profile(run)
+    interval = next(lags for lags in run.system.spec.lags if 1 in lags)
+    return float(profile[0] / np.mean([profile[lag - 1] for lag in interval if lag != 1]))
+
+
+# ---- the construction of section 2.1
+
+
+def construction_excess(run: Evidence, sharpness: Sequence[float]) -> list[float]:
+    """Excess loss of V_k = A_k* with logits λ on I(k), on the test sequences of the run."""
+    from . import network
+
+    system: Any = run.system
+    spec = system.spec.replace(precision="float64")
+    frame = type(system)(spec).start(0).frame
+    excess = _measured(spec)
+    return [excess(network.construction(spec, frame, value), frame) for value in sharpness]
+
+
+@cache
+def _measured(spec: Any) -> Callable[[Any, Any], float]:
+    import jax
+
+    from . import network
+
+    found = jax.jit(lambda weights, frame: network.measure(weights, spec, frame)["excess"])
+    return lambda weights, frame: float(found(weights, frame))
+
+
+def truncated_excess(run: Evidence, learned: int) -> float:
+    """Excess loss of the truncated truth f_{A*_{1:i}} itself."""
+    truths = run.system.start(run.seed).frame.truths
+    truth, part = np.asarray(truths[-1], float), np.asarray(truths[learned - 1], float)
+    return float((np.exp(truth) * (truth - part)).sum(-1).mean())
+
+
+def convex_excess(run: Evidence, learned: int) -> float:
+    return plateau_excess(run.system.spec.chain, learned)
