@@ -10,7 +10,7 @@ import numpy as np
 from saddlescope.core.claim import Evidence
 from saddlescope.core.experiment import Figure, Results
 
-from . import chain, markov, network, prediction
+from . import chain, markov, prediction
 from .measures import series, times
 
 GREY, PALE, BLACK = "#777777", "#bbbbbb", "#222222"
@@ -238,7 +238,7 @@ def _map(panel: Any, run: Evidence, row: int) -> None:
     panel.imshow(_blend(maps, spec.window / spec.patterns), aspect="equal", interpolation="nearest")
     _, queries, keys = maps.shape
     ends = np.array([-0.5, queries - 0.5])
-    behind = network.lags(spec)[0, 0]  # of the first key for the first query
+    behind = keys - queries + 1  # lag of the first key for the first query
     for lags in spec.lags:
         for edge in (min(lags) - 0.5, max(lags) + 0.5):
             panel.plot(ends + behind - edge, ends, color=PALE, lw=0.5)
@@ -372,7 +372,9 @@ def figure_5(axes: Mapping[str, Any], results: Results) -> None:
     for number, (panel, run) in enumerate(zip(panels, runs, strict=True)):
         _to_contexts(panel, results["sizes"], run)
         panel.axvline(series(run, "step")[series(run, "excess").argmin()], color=BLACK, lw=0.9, ls=DASHES)
-        panel.annotate(f"n = {run.system.spec.samples}", (1.06, 0.5), xycoords="axes fraction", va="center", fontsize=8)
+        panel.annotate(
+            f"n = {run.system.spec.samples}", (1.075, 0.5), xycoords="axes fraction", va="center", fontsize=8
+        )
         panel.plot(1.04, 0.5, "o", color=colours[number], transform=panel.transAxes, clip_on=False)
         _log_steps(panel, runs, 3)
         _logs(panel, "y")

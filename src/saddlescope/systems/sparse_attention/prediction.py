@@ -143,5 +143,5 @@ def parting_exponent(spec: RegressionSpec, end: float) -> tuple[np.ndarray, np.n
 
     begin = np.zeros(2 * size)
     begin[size + basis + spec.by_importance[1]] = 1.0
-    path = integrate(velocity, begin, 0.0, end, method="dop853")
+    path = integrate(velocity, begin, 0.0, end, rtol=1e-8)
     return path.time, np.log(np.linalg.norm(path.state[:, size:], axis=1))

@@ -50,7 +50,7 @@ class Regression(System):
         },
         "tiny_coupled": {
             "positions": 6,
-            "patterns": 1,
+            "patterns": 2,
             "heads": 2,
             "dimension": 3,
             "base_scale": 3.0,
