@@ -851,23 +851,34 @@ FULL_CLAIMS = (
     ),
     # ---- section C.4
     Claim(
-        name="reversed_order",
-        says="With the most important interval furthest, and intervals of different lengths, I(1) is learned first, "
-        "then I(2).",
+        name="reversed_all",
+        says="With the most important interval furthest, and intervals of different lengths, all three are learned in "
+        "their order.",
         source=(PAPER, "section C.4, Fig. 8, 9"),
-        measured=lambda run: markov.looking_steps(run)[:2],
+        measured=markov.looking_steps,
         relation=ordered(because=ORDER),
         experiment="reversed",
         applies=_furthest,
     ),
     Claim(
+        name="reversed_order",
+        says="With the most important interval furthest, and intervals of different lengths, I(1) is learned first, "
+        "then I(2); the last, long and near, is not.",
+        source=(PAPER, "section C.4, Fig. 8, 9"),
+        measured=lambda run: markov.looking_steps(run)[:2],
+        relation=ordered(because=ORDER),
+        experiment="reversed",
+        applies=_furthest,
+        repairs="reversed_all",
+    ),
+    Claim(
         name="reversed_clearer",
-        says="Stages are more clearly apart when the most important interval is furthest than when it is nearest.",
+        says="Stages are no less clearly apart when the most important interval is furthest than when it is nearest.",
         source=(PAPER, "section C.4"),
         measured=lambda runs: [
             markov.separation(run) for run in sorted(runs, key=lambda run: 1 in run.system.spec.lags[0])
         ],
-        relation=ordered(because=ORDER),
+        relation=monotone("rises", because=ORDER),
         experiment="reversed",
         seeds=together(2),
     ),

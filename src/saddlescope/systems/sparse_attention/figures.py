@@ -744,8 +744,8 @@ FIGURES = (
         "strengths of patterns. Faint lines: predicted plateaus P_1 and P_2, in (b) in the colour of their m; thin "
         "curves: another seed.",
         "Smaller u, longer plateaus; with u = 0 heads stay alike, and the first plateau is never left. With m = 1 "
-        "there are two drops, since nothing stops the second; the larger m, the longer the plateaus. With "
-        "m = 1.3 drops may run into each other.",
+        "heads share out the intervals at once, in one drop; the larger m, the longer the plateaus. With m = 1.3 drops "
+        "may run into each other.",
         ("init_scales", "ratios"),
         figure_4,
         panels=("ab",),

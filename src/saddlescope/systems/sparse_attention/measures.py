@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from saddlescope.core.claim import Evidence
-from saddlescope.numerics.integrate import integrate
 
 from . import prediction, reduction
 from .data import Weights
@@ -176,6 +175,8 @@ def parting_times(runs: Sequence[Evidence]) -> tuple[np.ndarray, np.ndarray]:
 
 def flow_in_s(run: Evidence) -> float:
     """How far the attention at the end of the first stage is from that of Eq. (5) integrated in s, without logits."""
+    from saddlescope.numerics.integrate import integrate
+
     start = run.system.start(run.seed)
     state, frame = run.system.reduce(start.point, start.frame), start.frame
     c, q = reduction.unpack(state, frame)

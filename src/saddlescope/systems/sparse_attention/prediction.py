@@ -7,7 +7,6 @@ from functools import lru_cache
 import numpy as np
 
 from saddlescope.core.source import source
-from saddlescope.numerics.integrate import integrate
 
 from . import reduction
 from .data import Frame, State, build_frame
@@ -58,6 +57,8 @@ def first_stage(spec: RegressionSpec, state: State, frame: Frame) -> float | Non
 
     Exact as heads start closer to each other; None where the time of one million does not suffice.
     """
+    from saddlescope.numerics.integrate import integrate
+
     symmetric = frame._replace(copies=np.array(float(spec.heads)))
     coefficients, logits = reduction.unpack(state, frame)
     mean = reduction.pack(coefficients.mean(0, keepdims=True), logits.mean(0, keepdims=True), symmetric)
@@ -127,6 +128,8 @@ def parting_exponent(spec: RegressionSpec, end: float) -> tuple[np.ndarray, np.n
     From V = 0 and s = 1/T. Heads part when this has grown by log(1/ε) and a constant. To leading order on the plateau
     δc_2' = m_2 s_2 δ(q_2 − q_1) and δ(q_2 − q_1)' = 2 m_2 s_2 δc_2: it grows at the rate √2 m_2 s_2.
     """
+    from saddlescope.numerics.integrate import integrate
+
     alone = spec.replace(
         coupled=True, lumped=True, init_noise=0.0, value_noise=0.0, init_value=0.0, features="orthonormal"
     )

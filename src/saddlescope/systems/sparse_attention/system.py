@@ -236,7 +236,9 @@ class _Markov(System):
             initial_loss=entropy + levels[0],
             observables={"loss": entropy + levels[-1], "excess": levels[-1]},
             solver="softmax regression on the means of the first intervals",
-            notes=("the last level is what a regression on all intervals pays for a finite training set",),
+            notes=(
+                "the last level is what as many weights pay for a finite training set, at most a third of the former",
+            ),
         )
 
     def awaited(self, prediction: Prediction) -> Sequence[Mark]:
