@@ -61,6 +61,7 @@ def draw_features(spec: RegressionSpec) -> np.ndarray:
     return q.T.reshape(-1, d, d)
 
 
+@source("yuksel2025", "Eq. (4)")
 def build_frame(spec: RegressionSpec) -> Frame:
     """G = Σ_k m_k* V_k* ⊗ s_k*, s_k* the k-th position, in an orthonormal basis.
 

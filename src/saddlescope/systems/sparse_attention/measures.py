@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from saddlescope.core.claim import Evidence
+from saddlescope.core.source import source
 
 from . import prediction, reduction
 from .data import Weights
@@ -80,6 +81,7 @@ def rest(run: Evidence) -> np.ndarray:
     return np.stack([time[late], away[late]], 1)
 
 
+@source("yuksel2025", "Eq. (7)")
 def end_point(run: Evidence) -> tuple[np.ndarray, np.ndarray]:
     """Attention on the patterns, and H ⟨V, V_j*⟩ / m_j, of the first head at the end."""
     h = run.system.spec.patterns
@@ -87,6 +89,7 @@ def end_point(run: Evidence) -> tuple[np.ndarray, np.ndarray]:
     return series(run, "attention")[-1, 0, :h], value
 
 
+@source("yuksel2025", "Eq. (9)")
 def potential(run: Evidence) -> np.ndarray:
     """φ of Eq. (9), over its largest value m_1² / (2H): L = ½ |G|² − H φ."""
     squares = strengths(run) ** 2
@@ -253,6 +256,7 @@ def slowdown(run: Evidence) -> float:
     return 1 / (_common_scale(sampled, exact) * SAMPLED["dimension"])
 
 
+@source("yuksel2025", "Eq. (10)")
 def rest_points(run: Evidence) -> list[float]:
     """|velocity| of the symmetric flow at V = (m_j/H) V_j*, s_j = 1 for every j, and at V = 0 with s off the patterns.
 

@@ -26,7 +26,7 @@ class _Side(NamedTuple):
     def excess(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
         """Mean excess loss of softmax(means @ weights), and its gradient. Single precision: 1e-6 is asked for."""
         n = len(self.means)
-        logits = self.means @ weights.reshape(-1, self.truth.shape[1]).astype(np.float32)
+        logits = self.means @ weights.reshape(self.means.shape[1], self.truth.shape[1]).astype(np.float32)
         logits -= logits.max(1, keepdims=True)
         share = np.exp(logits)
         total = share.sum(1, keepdims=True)
@@ -52,7 +52,7 @@ def interval_means(chain: Chain, tokens: np.ndarray, learned: int) -> np.ndarray
     for place, interval in enumerate(chain.lags[:learned]):
         for lag in interval:
             means[:, :, place] += one_hot[tokens[:, w - lag : length - lag]] / len(interval)
-    return means.reshape(-1, learned * d)
+    return means.reshape(len(tokens) * (length - w), learned * d)
 
 
 @source("yuksel2025", "section 2", "Fig. 3")

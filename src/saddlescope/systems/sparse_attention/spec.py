@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from saddlescope.core.errors import BadArgument, unknown
+from saddlescope.core.source import source
 from saddlescope.core.spec import Spec, require
 
 FEATURES = ("orthonormal", "orthogonal")
@@ -100,7 +101,6 @@ class RegressionSpec(SparseSpec):
         return 1 if self.coupled else self.heads
 
     def check(self) -> None:
-        super().check()
         require(
             self.patterns <= self.positions,
             "patterns",
@@ -108,6 +108,7 @@ class RegressionSpec(SparseSpec):
             f"at most `positions` = {self.positions}",
             "every pattern has a position of its own",
         )
+        super().check()
         require(0 <= self.init_noise < 10, "init_noise", self.init_noise, "at least 0 and below 10")
         require(abs(self.init_value) < 1e6, "init_value", self.init_value, "between -1e6 and 1e6")
         require(0 <= self.value_noise < 1e6, "value_noise", self.value_noise, "at least 0 and below 1e6")
@@ -202,8 +203,9 @@ class MarkovSpec(SparseSpec):
     steps: int | None = 2500
 
     @property
+    @source("yuksel2025", "Eq. (2)")
     def lags(self) -> tuple[tuple[int, ...], ...]:
-        """I(1), ..., I(h), lags counted from 1."""
+        """I(1), ..., I(h), lags counted from 1; by default contiguous, the most recent first."""
         if self.intervals is not None:
             return self.intervals
         length = self.interval_length
@@ -264,7 +266,11 @@ class MarkovSpec(SparseSpec):
             raise unknown("precision", self.precision, PRECISIONS)
         if self.batch_size is not None and not self.fresh_data:
             require(
-                self.batch_size <= self.samples, "batch_size", self.batch_size, f"at most `samples` = {self.samples}"
+                self.batch_size <= self.samples,
+                "batch_size",
+                self.batch_size,
+                f"at most `samples` = {self.samples}",
+                "set both, or fresh_data=true",
             )
 
     def _check_intervals(self) -> None:
