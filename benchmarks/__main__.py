@@ -12,9 +12,12 @@ from typing import Any
 import numpy as np
 
 from saddlescope.core.registry import system
+from saddlescope.dynamics.field import Field
 from saddlescope.dynamics.flow import flow
+from saddlescope.dynamics.solvers import Solver
 from saddlescope.dynamics.train import train
 from saddlescope.lab.ensemble import run_seeds
+from saddlescope.numerics.integrate import integrate
 
 from . import plain
 
@@ -178,7 +181,106 @@ def kernel() -> Iterator[Row]:
         yield (f"gradient by {name} / ours, N=1000", f"{times[name] / times['ours']:.1f} x", "at least 2 x")
 
 
-BENCHMARKS = (imports, statistics, init_scale, dimension, ensemble, kernel, smallness, descent)
+def tensors() -> Iterator[Row]:
+    """The regression flow of sparse_attention in its coefficients against all d x d matrices: same solver, same time."""
+    spent = {}
+    for size in (10, 20, 50):
+        chosen: Any = system("sparse_attention", dimension=size, base_scale=5.0)
+        start = chosen.start(0)
+        field = Field.of(chosen, start)
+        for name, velocity, begin in (
+            ("whole", *plain.tensor_flow(chosen, start)),
+            ("reduced", field.velocity, field.origin),
+        ):
+            spent[name, size] = seconds(
+                lambda v=velocity, y=begin: integrate(v, y, 0.0, 20.0, method="dop853", rtol=1e-8, atol=1e-11)
+            )
+    ratios = ", ".join(f"{size}: {spent['whole', size] / spent['reduced', size]:.1f}" for size in (10, 20, 50))
+    yield ("flow to t=20 with all V_k, d x d / with their coefficients, by d", f"{ratios} x", "")
+
+
+def lumped() -> Iterator[Row]:
+    """50 patterns among 10,000 positions: the flow to t=3000 with idle positions as one."""
+    chosen = system(
+        "sparse_attention",
+        patterns=50,
+        heads=50,
+        positions=10_000,
+        importance_ratio=1.06,
+        base_scale=2.0,
+        init_noise=0.01,
+        lumped=True,
+        horizon=3000.0,
+        stages=25,
+    )
+    start = chosen.start(0)
+    prediction = chosen.predict(start)
+    began = time.perf_counter()
+    found = flow(chosen, start=start, prediction=prediction, solver=Solver("dop853"))
+    spent = time.perf_counter() - began
+    small = system("sparse_attention")
+    one = seconds(lambda: flow(small), 3)
+    yield (
+        "50 patterns, 10,000 positions, to t=3000 / the default flow",
+        f"{spent / one:.0f} x ({spent:.1f} s, {_evaluations(found)} evaluations)",
+        "seconds",
+    )
+
+
+def looked_up() -> Iterator[Row]:
+    """A gradient of the minimal model: rows looked up against products with one-hot vectors."""
+    import jax
+
+    from saddlescope.systems.sparse_attention import network
+    from saddlescope.systems.sparse_attention.chain import Tokens
+
+    for name, fields in (("d=20, 300 sequences", {}), ("d=50, 3000 sequences", {"vocabulary": 50, "base_scale": 10.0})):
+        chosen: Any = system("sparse_attention/minimal", test_samples=10, **fields)
+        start = chosen.start(0)
+        batch = Tokens(start.frame.train.tokens[: 3000 if fields else 300])
+        ours = jax.jit(jax.grad(lambda w, b, c=chosen: network.cross_entropy(w, c.spec, b, None)))
+        products = jax.jit(jax.grad(lambda w, b, c=chosen: plain.one_hot_loss(w, c.spec, b.tokens)))
+        spent = [
+            seconds(lambda f=f, s=start, b=batch: jax.block_until_ready(f(s.point, b)), 20) for f in (products, ours)
+        ]
+        yield (
+            f"gradient of the minimal model, {name}: one-hot products / looked up",
+            f"{spent[0] / spent[1]:.2f} x",
+            "",
+        )
+
+
+def sampling() -> Iterator[Row]:
+    """Sequences of the chain per second, against one at a time."""
+    from saddlescope.systems.sparse_attention import chain
+    from saddlescope.systems.sparse_attention.spec import PAPER_FULL, FullSpec
+
+    spec = FullSpec(**PAPER_FULL)
+    tables = chain.lag_tables(chain.draw_features(spec.chain), spec.lags)
+    rng = np.random.default_rng(0)
+    together = seconds(lambda: chain.sample(tables, 20, 9000, rng), 3) / 9000
+    alone = seconds(lambda: [chain.sample(tables, 20, 1, rng) for _ in range(100)], 3) / 100
+    yield (
+        "sequences of Table 1 (d=50, w=12, T=20): one at a time / together",
+        f"{alone / together:.0f} x ({1 / together:,.0f} a second)",
+        "",
+    )
+
+
+BENCHMARKS = (
+    imports,
+    statistics,
+    init_scale,
+    dimension,
+    ensemble,
+    kernel,
+    smallness,
+    descent,
+    tensors,
+    lumped,
+    looked_up,
+    sampling,
+)
 
 
 def main() -> None:

@@ -1,6 +1,8 @@
-"""The attention head of gradual_rank written out in NumPy, apart from the package: for comparison and for tests."""
+"""Networks and flows written out as the papers have them, apart from the package: for comparison and for tests."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 
@@ -26,3 +28,43 @@ def _mixed(p: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     weights /= weights.sum(axis=-1, keepdims=True)
     return weights, np.einsum("aij,ajd->aid", weights, x)
+
+
+# ---- sparse_attention
+
+
+def tensor_flow(regression, start) -> tuple[Callable[[float, np.ndarray], np.ndarray], np.ndarray]:
+    """Eq. (5) in logits with all V_k (H, d, d) and q_k (H, T): velocity(time, flat), and the flat start."""
+    spec = regression.spec
+    d, T, H = spec.dimension, spec.positions, spec.heads
+    features = np.tensordot(start.frame.features, start.frame.basis, 1)
+    G = np.zeros((d, d, T))
+    for k, strength in enumerate(spec.strengths):
+        G[:, :, k] = strength * features[k]
+
+    def velocity(_: float, flat: np.ndarray) -> np.ndarray:
+        V, s = flat[: H * d * d].reshape(H, d, d), attention_of(flat[H * d * d :].reshape(H, T))
+        R = G - np.tensordot(V, s, ((0,), (0,)))
+        pull = np.einsum("kij,ijt->kt", V, R, optimize=True)
+        dq = s * (pull - (s * pull).sum(1, keepdims=True))
+        return np.concatenate([np.moveaxis(R @ s.T, -1, 0).ravel(), dq.ravel()])
+
+    return velocity, np.concatenate([np.ravel(part) for part in start.point])
+
+
+def attention_of(logits: np.ndarray) -> np.ndarray:
+    grown = np.exp(logits - logits.max(1, keepdims=True))
+    return grown / grown.sum(1, keepdims=True)
+
+
+def one_hot_loss(weights, spec, tokens):
+    """Cross entropy of the minimal model with tokens as one-hot vectors."""
+    import jax
+    import jax.numpy as jnp
+
+    from saddlescope.systems.sparse_attention.network import minimal_attention
+
+    X = jax.nn.one_hot(tokens, spec.vocabulary, dtype=weights.values.dtype)
+    mixed = jnp.einsum("hti,nix->nthx", minimal_attention(weights.logits, spec), X[:, :-1])
+    scores = jnp.einsum("nthx,hdx->ntd", mixed, weights.values)
+    return -(jax.nn.log_softmax(scores) * X[:, spec.window :]).sum(-1).mean()

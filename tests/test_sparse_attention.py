@@ -1,4 +1,4 @@
-"""sparse_attention against other ways to the same numbers: full tensors, one-hot vectors, frequencies, constructions."""
+"""sparse_attention by other ways to the same numbers: full tensors, one-hot vectors, frequencies, a construction."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from benchmarks import plain
 
 from saddlescope.cli import run
 from saddlescope.core.errors import BadArgument
@@ -30,31 +31,12 @@ SMALL = MarkovSpec(
 
 def full_flow(regression, seed: int, times: np.ndarray) -> np.ndarray:
     """Attention (times, H, T) of the flow of all V_k (d x d) and q_k (T), written out with G and P (d x d x T)."""
-    spec = regression.spec
-    start = regression.start(seed)
-    d, T, H, h = spec.dimension, spec.positions, spec.heads, spec.patterns
-    features = np.tensordot(start.frame.features, start.frame.basis, 1)
-    G = np.zeros((d, d, T))
-    for k in range(h):
-        G[:, :, k] = spec.strengths[k] * features[k]
-
-    def parts(flat):
-        q = flat[H * d * d :].reshape(H, T)
-        s = np.exp(q - q.max(1, keepdims=True))
-        return flat[: H * d * d].reshape(H, d, d), s / s.sum(1, keepdims=True)
-
-    def velocity(_, flat):
-        V, s = parts(flat)
-        R = G - np.einsum("kij,kt->ijt", V, s)
-        pull = np.einsum("kij,ijt->kt", V, R)
-        dq = [(np.diag(s[k]) - np.outer(s[k], s[k])) @ pull[k] for k in range(H)]
-        return np.concatenate([np.einsum("ijt,kt->kij", R, s).ravel(), np.ravel(dq)])
-
-    found, flat, now = [], np.concatenate([np.ravel(part) for part in start.point]), 0.0
+    velocity, flat = plain.tensor_flow(regression, regression.start(seed))
+    found, now, logits = [], 0.0, regression.spec.heads * regression.spec.positions
     for time in times:
         if time > now:
             flat = integrate(velocity, flat, now, time, rtol=1e-11, atol=1e-13).state[-1]
-        found.append(parts(flat)[1])
+        found.append(plain.attention_of(flat[-logits:].reshape(regression.spec.heads, -1)))
         now = time
     return np.array(found)
 
@@ -151,13 +133,16 @@ def test_differences_between_heads_move_as_the_linearised_flow_says():
     c, q = rng.standard_normal((1, 2)), rng.standard_normal((1, 6))
     dc, dq = rng.standard_normal((1, 2)), rng.standard_normal((1, 6))
     size = 1e-6
-    moved = [
-        reduction.unpack(apart.velocity(reduction.pack(*pair, frame), frame), frame)
-        for sign in (1, -1)
-        for pair in [[np.concatenate([x + sign * size * dx, x - sign * size * dx]) for x, dx in ((c, dc), (q, dq))]]
-    ]
+
+    def moved(step):
+        state = reduction.pack(
+            *(np.concatenate([x + step * dx, x - step * dx]) for x, dx in ((c, dc), (q, dq))), frame=frame
+        )
+        return reduction.unpack(apart.velocity(state, frame), frame)
+
     product = reduction.linearized(reduction.pack(c, q, common), common, apart=True)
-    for up, down, true in zip(*moved, reduction.unpack(product(reduction.pack(dc, dq, common)), common), strict=True):
+    expected = reduction.unpack(product(reduction.pack(dc, dq, common)), common)
+    for up, down, true in zip(moved(size), moved(-size), expected, strict=True):
         np.testing.assert_allclose((up - down)[:1] / (2 * size), true, atol=1e-7)  # differences of 1e-6
 
 

@@ -73,6 +73,12 @@ def reproduce(
     workers: Annotated[
         int | None, Parameter(help="Runs at a time; by default one for each core. A GPU is shared by all of them.")
     ] = None,
+    record: Annotated[
+        Path | None,
+        Parameter(
+            help="Folder that also gets the verdicts, figures and thinned training curves, with their provenance."
+        ),
+    ] = None,
     json: Json = False,
 ) -> int:
     """Run the papers' experiments, judge their claims, draw their figures, write report.html.
@@ -98,6 +104,10 @@ def reproduce(
         results = run_and_judge(chosen, Store(out / "runs"), full=full, workers=workers, tick=tick)
     with progress("figures") as tick:
         page = write_report(results, out, full=full, began=began, tick=tick)
+    if record is not None:
+        from .lab.record import record as keep
+
+        keep(results, Store(out / "runs"), out, record, full=full)
     rows = verdict_rows(results)
     return _print(rows if json else tables.verdicts(rows, page), json)
 

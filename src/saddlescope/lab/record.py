@@ -1,0 +1,104 @@
+"""What a long `reproduce` showed, small enough to keep: verdicts, figures, training curves, where they come from."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from saddlescope.core.files import write_whole
+
+from .report import verdict_rows
+from .reproduce import Reproduced, requests_of
+from .request import Request
+from .run import Outcome
+from .store import Store
+
+ROWS = 50
+"""Snapshots of each training that are kept, evenly spread over those that were made."""
+
+WIDEST = 16
+"""Numbers per snapshot in an observable that is kept, in a row or a table: maps and single predictions are not."""
+
+
+def record(results: Sequence[Reproduced], store: Store, out: Path, folder: Path, *, full: bool) -> None:
+    """Write `folder`/<room>/: verdicts.json, runs.json, curves.csv, figures/. out: where the report has its figures.
+
+    Flows, and figures that draw on flows alone, are left out: they are cheap to repeat.
+    """
+    for result in results:
+        place = folder / result.chosen.room.name
+        (place / "figures").mkdir(parents=True, exist_ok=True)
+        trained = {experiment.name for experiment in result.chosen.experiments if experiment.face == "train"}
+        for figure in (one for one in result.chosen.figures if trained & set(one.experiments)):
+            name = f"{result.chosen.room.name}-{figure.name}.svg"
+            shutil.copyfile(out / "figures" / name, place / "figures" / name)
+        trainings = list(_trainings(result, full))
+        runs = [_where_from(number, *training, store) for number, training in enumerate(trainings)]
+        _write_json(place / "verdicts.json", verdict_rows([result]))
+        _write_json(place / "runs.json", runs)
+        rows = [row for number, (_, _, outcome) in enumerate(trainings) for row in _curve(number, outcome)]
+        write_whole(place / "curves.csv", lambda partial, rows=rows: _write_csv(partial, rows))
+
+
+def _trainings(result: Reproduced, full: bool) -> Iterator[tuple[list[str], Request, Outcome]]:
+    """Each once, with the experiments that it is for."""
+    found: dict[str, tuple[list[str], Request, Outcome]] = {}
+    for experiment in result.chosen.experiments:
+        if experiment.face == "train" and experiment.name in result.runs:
+            for request, outcome in zip(requests_of(experiment, full), result.runs[experiment.name], strict=True):
+                found.setdefault(request.name, ([], request, outcome))[0].append(experiment.name)
+    yield from found.values()
+
+
+def _where_from(
+    number: int, experiments: list[str], request: Request, outcome: Outcome, store: Store
+) -> dict[str, Any]:
+    meta = json.loads((store.folder(request) / "meta.json").read_text())
+    usual = type(outcome.system.spec)().to_dict()
+    changed = {name: value for name, value in outcome.system.spec.to_dict().items() if value != usual[name]}
+    kept = ("result", "solver", "seconds", "device", "versions", "sources")
+    return {
+        "run": number,
+        "experiments": experiments,
+        "system": request.system.name,
+        "seed": outcome.seed,
+        "set": changed,
+        **{name: meta[name] for name in kept},
+        "stages": [stage.to_dict() for stage in outcome.stages],
+    }
+
+
+def _curve(number: int, outcome: Outcome) -> Iterator[dict[str, Any]]:
+    trajectory = outcome.trajectory
+    assert trajectory is not None
+    places = np.unique(np.linspace(0, len(trajectory["time"]) - 1, ROWS).round().astype(int))
+    for place in places:
+        row: dict[str, Any] = {"run": number, "step": int(trajectory["step"][place])}
+        for name, variable in trajectory.data_vars.items():
+            values = variable.values[place]
+            if values.size <= WIDEST and values.ndim <= 2:
+                row |= {
+                    "_".join([str(name), *(str(index + 1) for index in where)]): f"{values[where]:.5g}"
+                    for where in np.ndindex(values.shape)
+                }
+        yield row
+
+
+def _write_json(path: Path, value: Any) -> None:
+    text = json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+    write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8"))
+
+
+def _write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Systems differ in what they observe: a column that a run lacks is empty."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, columns)
+        writer.writeheader()
+        writer.writerows(rows)
