@@ -182,7 +182,7 @@ def kernel() -> Iterator[Row]:
 
 
 def tensors() -> Iterator[Row]:
-    """The regression flow of sparse_attention in its coefficients against all d x d matrices: same solver, same time."""
+    """The regression flow of sparse_attention in coefficients against all d x d matrices: same solver, same time."""
     spent = {}
     for size in (10, 20, 50):
         chosen: Any = system("sparse_attention", dimension=size, base_scale=5.0)

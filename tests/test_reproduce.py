@@ -69,6 +69,16 @@ def test_what_the_paper_prints_and_does_not_hold_is_refuted(quick):
         "other_losses",
         "conservation_lets_one_move",
         "broken_conservation_breaks_stages",
+        "competition_at_any_strength",
+        "assumption_1",
+        "order_leads_to_the_first",
+        "universal_growth",
+        "window_grows",
+        "values_bounded_by_first",
+        "removals_keep_everything",
+        "reversed_all",
+        "truncated_truth_levels",
+        "equal_importance_two_steps",
     }
 
 

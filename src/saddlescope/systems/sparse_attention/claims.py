@@ -110,8 +110,18 @@ def _times_and_shares(run: Evidence) -> np.ndarray:
     return np.r_[measures.times(run), measures.share_on_first(run)]
 
 
-def _same_way(run: Evidence) -> np.ndarray:
-    return markov.crossing_steps(run)[:2]
+def _switched(runs: Sequence[Evidence], name: str, on: bool) -> Evidence:
+    (run,) = [run for run in runs if bool(getattr(run.system.spec, name)) is on]
+    return run
+
+
+def _steps_and_levels(run: Evidence) -> np.ndarray:
+    return np.r_[markov.crossing_steps(run)[:2], markov.plateau_levels(run, 2)]
+
+
+def _expected_steps_and_levels(run: Evidence) -> np.ndarray:
+    """Steps of another run, levels as predicted."""
+    return np.r_[markov.crossing_steps(run)[:2], markov.predicted_excess(run)[1:3]]
 
 
 def _early_stop_contexts(runs: Sequence[Evidence]) -> list[int]:
@@ -384,7 +394,7 @@ FLOW_CLAIMS = (
         measured=lambda run: [measures.end_point(run)[0][0]],
         relation=bounded(lower=0.95, because=FAR),
         experiment="opposed",
-        seeds=all_of(40),
+        seeds=all_of(30),
     ),
     Claim(
         name="lasting_order_leads_to_the_first",
@@ -421,7 +431,7 @@ FLOW_CLAIMS = (
         relation=bounded(lower=0.95, because=FAR),
         experiment="opposed",
         applies=_little,
-        seeds=all_of(20),
+        seeds=all_of(15),
     ),
     Claim(
         name="early_values",
@@ -713,21 +723,23 @@ MINIMAL_CLAIMS = (
     # ---- sections C.3 and C.5
     Claim(
         name="online_same",
-        says="With fresh sequences at every step the first two stages come when they come with 9000.",
+        says="With fresh sequences at every step the first two stages come when they come with 9000, and plateaus are "
+        "where they should be.",
         source=(PAPER, "section C.3, Fig. 6, 7"),
-        measured=lambda runs: _paired(runs, "fresh_data", _same_way)[0],
-        expected=lambda runs: _paired(runs, "fresh_data", _same_way)[1],
-        relation=close(0.05, because=RECORD),
+        measured=lambda runs: _steps_and_levels(_switched(runs, "fresh_data", True)),
+        expected=lambda runs: _expected_steps_and_levels(_switched(runs, "fresh_data", False)),
+        relation=close(0.08, because=f"{RECORD}; {FLAT}"),
         experiment="online",
         seeds=together(2),
     ),
     Claim(
         name="decay_irrelevant",
-        says="Without weight decay the first two stages come when they come with it.",
+        says="Without weight decay the first two stages come when they come with it, and plateaus are where they "
+        "should be.",
         source=(PAPER, "section C.5"),
-        measured=lambda runs: _paired(runs, "weight_decay", _same_way)[1],
-        expected=lambda runs: _paired(runs, "weight_decay", _same_way)[0],
-        relation=close(0.05, because=RECORD),
+        measured=lambda runs: _steps_and_levels(_switched(runs, "weight_decay", False)),
+        expected=lambda runs: _expected_steps_and_levels(_switched(runs, "weight_decay", True)),
+        relation=close(0.08, because=f"{RECORD}; {FLAT}"),
         experiment="no_decay",
         seeds=together(2),
     ),

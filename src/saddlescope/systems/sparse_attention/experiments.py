@@ -19,11 +19,14 @@ FLOW, MINIMAL, FULL = "sparse_attention", "sparse_attention/minimal", "sparse_at
 COMPARED = {"probes": 100}
 """Contexts at which predictions are recorded, so that models can be compared with each other."""
 
+BRIEF = {"steps": 500, "batch_size": 64}
+"""Half the cost of the default training, for comparisons at the quick size."""
+
 UPDATES = {**PAPER_FULL, "steps": 2000}
 """The steps of Table 2 read as updates: enough for the full model."""
 
 UNIT = {"base_scale": 1.0}
-ALIKE = {**UNIT, "coupled": True, "init_noise": 0.0}
+ALIKE = {**UNIT, "coupled": True, "lumped": True, "init_noise": 0.0}
 SCALES = (1.0, 5.0, 10.0, 70.7)
 CORNERS = (
     {"positions": 40, "heads": 3},
@@ -133,9 +136,9 @@ EXPERIMENTS = (
         "Does every start with the order of Eq. (6) lead to the first pattern?",
         FLOW,
         "flow",
-        paper=Size(200),
-        quick=Size(40),
-        fields={**ALIKE, "init_noise": 0.3, "value_noise": 1.0, "horizon": 1e4, "stages": 0},
+        paper=Size(100),
+        quick=Size(28),
+        fields={**ALIKE, "init_noise": 0.3, "init_value": 0.5, "value_noise": 1.0, "horizon": 1e4, "stages": 0},
     ),
     Experiment(
         "opposed",
@@ -155,7 +158,7 @@ EXPERIMENTS = (
             tuple(
                 {"init_value": -c, "importance_ratio": m}
                 for m in (1.2, 1.7, 3.0)
-                for c in (*(round(float(c), 3) for c in np.geomspace(0.01, 100, 13)), 20.0)
+                for c in (*(round(float(c), 3) for c in np.geomspace(0.01, 100, 9)), 20.0)
             ),
         ),
         fields={**ALIKE, "horizon": 1e5, "stages": 0},
@@ -218,7 +221,7 @@ EXPERIMENTS = (
                 {**PAPER_MINIMAL, "init_scale": 0.0, "precision": "float64"},
             ),
         ),
-        quick=Size(1, ({}, {"init_scale": 0.1}, {"init_scale": 0.0, "precision": "float64"})),
+        quick=Size(1, ({}, {"init_scale": 0.1}, {"init_scale": 0.0, "precision": "float64", "steps": 1500})),
     ),
     Experiment(
         "ratios",
@@ -226,7 +229,7 @@ EXPERIMENTS = (
         MINIMAL,
         "train",
         paper=Size(2, over("importance_ratio", 1.0, 1.3, 1.5, 1.7, **PAPER_MINIMAL)),
-        quick=Size(1, (*over("importance_ratio", 1.0, 1.3, 1.5), {})),
+        quick=Size(1, (*over("importance_ratio", 1.0, 1.3, 1.5, steps=1200), {})),
     ),
     Experiment(
         "online",
@@ -269,7 +272,12 @@ EXPERIMENTS = (
         "train",
         paper=Size(1, ({**UPDATES, "dropout": 0.0}, *_without(*PARTS, **{**UPDATES, "dropout": 0.0}))),
         quick=Size(
-            1, (COMPARED, *_without(*PARTS)[:-1], {**_without(*PARTS)[-1], "learning_rate": 0.01, "steps": 800})
+            1,
+            (
+                COMPARED,
+                *_without(*PARTS, **BRIEF)[:-1],
+                {**_without(*PARTS)[-1], "learning_rate": 0.01, "steps": 600},
+            ),
         ),
     ),
     Experiment(
@@ -297,7 +305,7 @@ EXPERIMENTS = (
                 *WINDOWS,
             ),
         ),
-        quick=Size(1, (*over("samples", 200, 1000, 9000, **COMPARED), *WINDOWS_SMALL)),
+        quick=Size(1, (*over("samples", 200, 1000, **BRIEF, **COMPARED), COMPARED, *WINDOWS_SMALL)),
     ),
     Experiment(
         "reversed",

@@ -54,20 +54,19 @@ class Full(NamedTuple):
 
 @jax.custom_vjp
 def look_up(table: Any, places: Any) -> Any:
-    """Rows of a table (..., d, D) by number; tables before the last two axes are looked up alike."""
-    return jnp.take(table, places, axis=-2)
+    """Rows of a table (d, D) by number, with a gradient that is fast on a GPU."""
+    return table[places]
 
 
 def _looked_up(table: Any, places: Any) -> tuple[Any, Any]:
-    return look_up(table, places), (places, table.shape[-2])
+    return look_up(table, places), (places, len(table))
 
 
 def _back_to_rows(kept: tuple[Any, int], slope: Any) -> tuple[Any, None]:
     # A sum into a few rows is a product with one-hot vectors; as a scatter its terms would wait for each other.
     places, size = kept
     one_hot = jax.nn.one_hot(places.ravel(), size, dtype=slope.dtype)
-    flat = slope.reshape(*slope.shape[: slope.ndim - 1 - places.ndim], -1, slope.shape[-1])
-    return jnp.einsum("nx,...nd->...xd", one_hot, flat), None
+    return one_hot.T @ slope.reshape(-1, slope.shape[-1]), None
 
 
 look_up.defvjp(_looked_up, _back_to_rows)
@@ -149,7 +148,7 @@ def minimal(weights: Minimal, spec: MarkovSpec, inputs: Any) -> tuple[Any, Any]:
     attention = minimal_attention(weights.logits, spec)
     count = attention.shape[-1] * spec.heads
     # One product over heads and inputs together: (outputs, H inputs) with (H inputs, n d).
-    added = look_up(weights.values.swapaxes(1, 2), inputs.T).reshape(count, -1)
+    added = jnp.take(weights.values.swapaxes(1, 2), inputs.T, axis=1).reshape(count, -1)
     scores = attention.swapaxes(0, 1).reshape(-1, count) @ added
     return scores.reshape(len(scores), len(inputs), -1).swapaxes(0, 1), attention
 

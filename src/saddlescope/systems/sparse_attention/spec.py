@@ -317,7 +317,7 @@ class FullSpec(MarkovSpec):
     embedding: bool = True
     learning_rate: float = 0.003
     batch_size: int | None = 128
-    test_samples: int = 300
+    test_samples: int = 150
     steps: int | None = 600
 
     def check(self) -> None:
