@@ -80,11 +80,11 @@ def _curve(number: int, outcome: Outcome) -> Iterator[dict[str, Any]]:
     places = np.unique(np.linspace(0, len(trajectory["time"]) - 1, ROWS).round().astype(int))
     for place in places:
         row: dict[str, Any] = {"run": number, "step": int(trajectory["step"][place])}
-        for name, variable in trajectory.data_vars.items():
-            values = variable.values[place]
+        for name in outcome.system.observables:
+            values = trajectory[name].values[place]
             if values.size <= WIDEST and values.ndim <= 2:
                 row |= {
-                    "_".join([str(name), *(str(index + 1) for index in where)]): f"{values[where]:.5g}"
+                    "_".join([name, *(str(index + 1) for index in where)]): f"{values[where]:.5g}"
                     for where in np.ndindex(values.shape)
                 }
         yield row

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,21 +10,15 @@ import numpy as np
 from saddlescope.core.claim import Evidence
 from saddlescope.core.experiment import Figure, Results
 
-from . import chain, markov, prediction
+from . import drawing, markov, prediction
+from .drawing import BLACK, GREY, HEADS, PALE, REDS
 from .measures import series, times
 
-GREY, PALE, BLACK = "#777777", "#bbbbbb", "#222222"
 ACCENT = "#CC79A7"
 """Of what theory says."""
 
-HEADS = ("#0072B2", "#E69F00", "#009E73", "#56B4E9", "#D55E00", "#999999")
-"""Blue, yellow and green as in the paper; more for more heads, and then again."""
-
-REDS = ("#67001f", "#d6604d", "#f0a07c")
-"""Ends and middle of a ramp over intervals or patterns, the most important darkest."""
-
 BLUES = ("#08306b", "#2171b5", "#9ecae1")
-"""The same for whatever else is varied."""
+"""Ends and middle of a ramp over whatever is varied."""
 
 MARKERS = "os^vDP"
 DASHES = (0, (4, 2))
@@ -44,316 +38,91 @@ WIDE = 4
 """Panels in a row where every variant has one."""
 
 
-# ---- what is read off a run
-
-
-def _stage_steps(run: Evidence) -> list[float]:
-    """Steps of the stages that were seen."""
-    moments = times(run)
-    return np.interp(moments[np.isfinite(moments)], series(run, "time"), series(run, "step")).tolist()
-
-
-def _plateaus(run: Evidence) -> np.ndarray:
-    """Excess losses P_0, ..., P_{h-1} of the convex problems, as far as the model can see the intervals.
-
-    What a finite training set costs after the last stage is no such problem, and left out.
-    """
-    return markov.predicted_excess(run)[: run.system.spec.patterns]
-
-
-def _silent(run: Evidence, learned: int) -> float:
-    """Excess loss of f_{A*_{1:i}} itself, on the test sequences."""
-    *_, truths = chain.held_out(run.system.spec.chain, run.system.spec.test_samples)
-    return float((np.exp(truths[-1]) * (truths[-1] - truths[learned - 1])).sum(-1).mean())
-
-
-def _nearest(run: Evidence) -> list[int]:
-    """Rows of the start and of the least divergence from f_{A*_{1:i}}, i = 1, ..., h.
-
-    The last row takes the place of one that does not come after the one before.
-    """
-    rows = [0]
-    for row in series(run, "divergence").argmin(0).tolist():
-        rows.append(row if row > rows[-1] else len(series(run, "step")) - 1)
-    return rows
-
-
-def _visible(run: Evidence) -> int:
-    """Intervals that the context reaches."""
-    context = run.system.spec.context
-    return sum(context is None or max(lags) <= context for lags in run.system.spec.lags)
-
-
-def _flattest(run: Evidence, learned: int) -> float:
-    """Excess loss where log excess falls least over log step, after stage `learned` and before the next.
-
-    NaN without that stage, and where the curve has no such place: it is then steepest at once, or all the time.
-    """
-    steps, excess = series(run, "step"), series(run, "excess")
-    marks = _stage_steps(run)
-    if len(marks) < learned:
-        return np.nan
-    end = marks[learned] if len(marks) > learned else steps[-1]
-    rows = np.flatnonzero((steps > marks[learned - 1]) & (steps < end))
-    slope = np.abs(np.gradient(np.log(excess[rows]), np.log(steps[rows])))
-    place = int(slope.argmin())
-    return float(excess[rows[place]]) if 0 < place < len(rows) - 1 else np.nan
-
-
-def _by_field(runs: Iterable[Evidence], field: str) -> dict[Any, list[Evidence]]:
-    """Runs by the value of a field of their spec, in increasing order."""
-    found: dict[Any, list[Evidence]] = {}
-    for run in runs:
-        found.setdefault(getattr(run.system.spec, field), []).append(run)
-    return {value: found[value] for value in sorted(found)}
-
-
-def _restricted(runs: Iterable[Evidence]) -> list[Evidence]:
-    """Models of restricted context, by its length; windows, as in the paper, before masks."""
-    found = [run for run in runs if run.system.spec.context is not None]
-    return sorted(found, key=lambda run: (run.system.spec.restriction != "windows", run.system.spec.context))
-
-
-def _unrestricted(runs: Iterable[Evidence]) -> list[Evidence]:
-    return [run for run in runs if run.system.spec.context is None]
-
-
-def _fresh(runs: Iterable[Evidence]) -> Evidence:
-    return next(run for run in runs if run.system.spec.fresh_data)
-
-
-def _furthest(runs: Iterable[Evidence]) -> tuple[Evidence, Evidence]:
-    """The run whose most important interval is the furthest, and the one where it is the nearest."""
-    runs = list(runs)
-    far = next(run for run in runs if max(run.system.spec.lags[0]) == run.system.spec.window)
-    near = next(run for run in runs if min(run.system.spec.lags[0]) == 1)
-    return far, near
-
-
-# ---- colours and axes
-
-
-def _ramp(colours: Sequence[str], count: int) -> list[Any]:
-    from matplotlib.colors import LinearSegmentedColormap, to_hex
-
-    ramp = LinearSegmentedColormap.from_list("ramp", colours)
-    return [to_hex(ramp(share)) for share in np.linspace(0, 1, max(count, 2))[:count]]
-
-
-def _head(number: int) -> str:
-    return HEADS[number % len(HEADS)]
-
-
-def _split(panel: Any, rows: int, columns: int = 1) -> list[Any]:
-    """As many panels in the place of one: how many are needed is known only from the runs."""
-    figure, place = panel.figure, panel.get_subplotspec()
-    panel.remove()
-    return [figure.add_subplot(part) for part in place.subgridspec(rows, columns)]
-
-
-def _log_steps(panel: Any, runs: Sequence[Evidence], *between: int) -> None:
-    """From somewhat before the first stage; a little further than the end, where much may happen."""
-    first = min((step for run in runs for step in _stage_steps(run)[:1]), default=4.0)
-    _logs(panel, "x", *between)
-    panel.set_xlim(max(first / 4, 1), 1.08 * max(series(run, "step")[-1] for run in runs))
-    panel.set_xlabel("step (log)")
-
-
-def _log_time(panel: Any, begin: float, end: float) -> None:
-    _logs(panel, "x")
-    panel.set_xlim(begin, end)
-    panel.set_xlabel("time (log)")
-
-
-def _logs(panel: Any, which: str, *between: int) -> None:
-    """A logarithmic axis with labels at powers of ten, and at these multiples of them, in plain numbers."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    panel.set(**{f"{which}scale": "log"})
-    axis = getattr(panel, f"{which}axis")
-    axis.set_major_locator(LogLocator(subs=(1, *between)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}" if 1e-3 <= value < 1e5 else _power(value)))
-    axis.set_minor_formatter(NullFormatter())
-
-
-def _power(value: float) -> str:
-    return f"$10^{{{np.log10(value):.0f}}}$"
-
-
-def _levels(panel: Any, run: Evidence, **look: Any) -> None:
-    for level in _plateaus(run)[1:]:
-        panel.axhline(level, **{"color": PALE, "lw": 0.8, "zorder": 1, **look})
-
-
-def _marks(panel: Any, run: Evidence) -> None:
-    """Stages, by vertical lines."""
-    for number, step in enumerate(_stage_steps(run), start=1):
-        panel.axvline(step, color=PALE, lw=0.8, zorder=1)
-        panel.annotate(
-            f"$t_{number}$",
-            (step, 0.99),
-            xycoords=("data", "axes fraction"),
-            textcoords="offset points",
-            xytext=(2, 0),
-            va="top",
-            fontsize=8,
-            color=GREY,
-        )
-
-
-def _curve(panel: Any, run: Evidence, values: np.ndarray, **look: Any) -> None:
-    panel.plot(series(run, "step"), values, **{"lw": 1.3, **look})
-
-
-def _excess(panel: Any, run: Evidence, **look: Any) -> None:
-    _curve(panel, run, series(run, "excess"), **{"color": BLACK, **look})
-
-
-def _truths(panel: Any, run: Evidence) -> None:
-    """Divergence from the truths that know the first i intervals alone."""
-    values = series(run, "divergence")
-    for i, (column, colour) in enumerate(zip(values.T, _ramp(REDS, values.shape[1]), strict=True), start=1):
-        _curve(panel, run, column, color=colour, label=rf"$f_{{1:{i}}}$")
-    _marks(panel, run)
-    _log_steps(panel, [run], 3)
-    _logs(panel, "y", 2, 5)
-    panel.set_ylabel(r"KL($f_{1:i}$ ‖ model)")
-    panel.legend(fontsize=8, loc="lower left")
-
-
-# ---- attention maps
-
-
-def _blend(maps: np.ndarray, gain: float) -> np.ndarray:
-    """Maps (H, query, key) as an image: every head adds its ink to white paper, so that heads that meet are dark."""
-    from matplotlib.colors import to_rgb
-
-    ink = 1 - np.array([to_rgb(_head(number)) for number in range(len(maps))])
-    return np.clip(1 - np.einsum("hqk,hc->qkc", np.clip(gain * maps, 0, 1), ink), 0, 1)
-
-
-def _map(panel: Any, run: Evidence, row: int) -> None:
-    """The sum of the heads' attention; a head that looks at an interval of mean length alone has its full colour."""
-    spec, maps = run.system.spec, series(run, "map")[row]
-    panel.imshow(_blend(maps, spec.window / spec.patterns), aspect="equal", interpolation="nearest")
-    _, queries, keys = maps.shape
-    ends = np.array([-0.5, queries - 0.5])
-    behind = keys - queries + 1  # lag of the first key for the first query
-    for lags in spec.lags:
-        for edge in (min(lags) - 0.5, max(lags) + 0.5):
-            panel.plot(ends + behind - edge, ends, color=PALE, lw=0.5)
-    for number, lags in enumerate(spec.lags, start=1):
-        place = queries - 0.5 + behind - (min(lags) + max(lags)) / 2
-        panel.annotate(
-            str(number), (place, queries - 0.3), ha="center", va="top", fontsize=6, color=GREY, annotation_clip=False
-        )
-    panel.set(xlim=(-0.5, keys - 0.5), ylim=(queries - 0.5, -0.5), xticks=[], yticks=[])
-    panel.spines[:].set_visible(False)
-
-
-def _maps(panels: Sequence[Any], run: Evidence) -> None:
-    """At the start, and where the model is nearest to each truncated truth."""
-    rows, steps = _nearest(run), series(run, "step")
-    for number, (panel, row) in enumerate(zip(panels, rows, strict=True)):
-        _map(panel, run, row)
-        later = number and rows[number - 1] < series(run, "divergence")[:, number - 1].argmin()
-        about = "start" if not number else rf"nearest to $f_{{1:{number}}}$" if later else "end"
-        panel.set_title(f"step {steps[row]}: {about}", fontsize=8)
-        panel.set_xlabel("key", fontsize=8, labelpad=9)
-    panels[0].set_ylabel("query", fontsize=8)
-
-
-def _head_legend(panel: Any, run: Evidence, **look: Any) -> None:
-    for number in range(run.system.spec.heads):
-        panel.plot([], [], "s", color=_head(number), ms=5, label=f"head {number + 1}")
-    panel.legend(**{"fontsize": 7, "handletextpad": 0.1, **look})
-
-
 # ---- the paper's
 
 
 def figure_1(axes: Mapping[str, Any], results: Results) -> None:
     run = results["minimal"][0]
-    _truths(axes["a"], run)
+    drawing.truths(axes["a"], run)
     axes["a"].set_title("(a) distance from the truncated truths", loc="left")
     mass = series(run, "mass")
     for number, name in enumerate("bcd"):
         for head in range(run.system.spec.heads):
-            _curve(axes[name], run, mass[:, head, number], color=_head(head), label=f"head {head + 1}")
-        for step in _stage_steps(run):
+            drawing.curve(axes[name], run, mass[:, head, number], color=drawing.head(head), label=f"head {head + 1}")
+        for step in drawing.stage_steps(run):
             axes[name].axvline(step, color=PALE, lw=0.8, zorder=1)
-        _log_steps(axes[name], [run], 3)
+        drawing.log_steps(axes[name], [run], 3)
         axes[name].set(ylim=(0, 1.02), ylabel=f"on I({number + 1})", yticks=(0, 0.5, 1))
         if name != "d":
             axes[name].set_xlabel("")
             axes[name].tick_params(labelbottom=False)
     axes["b"].set_title("(b) attention of each head", loc="left")
     axes["c"].legend(fontsize=7, loc="upper left")
-    _maps([axes[name] for name in "0123"], run)
+    drawing.attention_maps([axes[name] for name in "0123"], run)
 
 
 def figure_2(axes: Mapping[str, Any], results: Results) -> None:
     run = results["full"][0]
-    _maps([axes[name] for name in "0123"], run)
-    _head_legend(axes["0"], run, loc="upper right")
+    drawing.attention_maps([axes[name] for name in "0123"], run)
+    drawing.head_legend(axes["0"], run, loc="upper right")
 
 
 def figure_3(axes: Mapping[str, Any], results: Results) -> None:
     run = results["full"][0]
-    _truths(axes["a"], run)
+    drawing.truths(axes["a"], run)
     axes["a"].set_title("(a) from the truncated truths", loc="left")
     _to_contexts(axes["b"], results["contexts"], run)
-    _marks(axes["b"], run)
-    _log_steps(axes["b"], [run], 3)
+    drawing.marks(axes["b"], run)
+    drawing.log_steps(axes["b"], [run], 3)
     axes["b"].legend(fontsize=8, loc="lower left")
-    _logs(axes["b"], "y", 2, 5)
+    drawing.logs(axes["b"], "y", 2, 5)
     axes["b"].set_ylim(bottom=0.4 * axes["b"].dataLim.y0)  # for the legend
     axes["b"].set_ylabel("KL(restricted ‖ model)")
     axes["b"].set_title("(b) from models of restricted context", loc="left")
 
 
 def _to_contexts(panel: Any, contexts: Sequence[Evidence], run: Evidence) -> None:
-    models, colours = _restricted(contexts), _ramp(REDS, run.system.spec.patterns)
+    models, colours = drawing.restricted(contexts), drawing.ramp(REDS, run.system.spec.patterns)
     for model, distance in zip(models, markov.divergences_from(run, models), strict=True):
         band = model.system.spec.restriction == "band"
-        colour = colours[max(_visible(model) - 1, 0)]
+        colour = colours[max(drawing.visible(model) - 1, 0)]
         label = f"c = {model.system.spec.context}" + (", masked" if band else "")
-        _curve(panel, run, distance, color=colour, ls=DOTS if band else "-", label=label)
+        drawing.curve(panel, run, distance, color=colour, ls=DOTS if band else "-", label=label)
 
 
 def _family(panel: Any, groups: Mapping[Any, Sequence[Evidence]], name: str, own_levels: bool) -> None:
     """Excess losses, one colour for each value of a field; further seeds are thin."""
-    for (value, runs), colour in zip(groups.items(), _ramp(BLUES, len(groups)), strict=True):
+    for (value, runs), colour in zip(groups.items(), drawing.ramp(BLUES, len(groups)), strict=True):
         for number, run in enumerate(runs):
             look = {"lw": 0.6, "alpha": 0.7} if number else {"label": f"{name} = {value:g}"}
-            _excess(panel, run, color=colour, **look)
+            drawing.excess(panel, run, color=colour, **look)
         if own_levels:
-            _levels(panel, runs[0], color=colour, lw=0.7, alpha=0.45)
+            drawing.levels(panel, runs[0], color=colour, lw=0.7, alpha=0.45)
     runs = [run for group in groups.values() for run in group]
     if not own_levels:
-        _levels(panel, runs[0])
-    _log_steps(panel, runs, 3)
-    _logs(panel, "y")
+        drawing.levels(panel, runs[0])
+    drawing.log_steps(panel, runs, 3)
+    drawing.logs(panel, "y")
     panel.set_ylabel("excess loss")
     panel.legend(fontsize=8, loc="lower left")
 
 
 def figure_4(axes: Mapping[str, Any], results: Results) -> None:
-    _family(axes["a"], _by_field(results["init_scales"], "init_scale"), "u", own_levels=False)
-    _family(axes["b"], _by_field(results["ratios"], "importance_ratio"), "m", own_levels=True)
+    _family(axes["a"], drawing.by_field(results["init_scales"], "init_scale"), "u", own_levels=False)
+    _family(axes["b"], drawing.by_field(results["ratios"], "importance_ratio"), "m", own_levels=True)
     axes["a"].set_title("(a) initial scales", loc="left")
     axes["b"].set_title("(b) ratios of strengths", loc="left")
 
 
 def figure_5(axes: Mapping[str, Any], results: Results) -> None:
-    groups = _by_field(_unrestricted(results["sizes"]), "samples")
+    groups = drawing.by_field(drawing.unrestricted(results["sizes"]), "samples")
     runs = [group[0] for group in groups.values()]
-    panel, colours = axes["a"], _ramp(BLUES, len(runs))
+    panel, colours = axes["a"], drawing.ramp(BLUES, len(runs))
     best = [series(run, "excess").min() for run in runs]
     panel.plot(list(groups), best, color=PALE, lw=1, zorder=1)
     for count, value, colour in zip(groups, best, colours, strict=True):
         panel.plot(count, value, "o", color=colour)
-    for learned, level in enumerate(_plateaus(runs[0])):
+    for learned, level in enumerate(drawing.plateaus(runs[0])):
         panel.axhline(level, color=ACCENT, lw=0.8, ls=DASHES, zorder=1)
         panel.annotate(
             f"$P_{learned}$",
@@ -364,11 +133,11 @@ def figure_5(axes: Mapping[str, Any], results: Results) -> None:
             fontsize=8,
             color=ACCENT,
         )
-    _logs(panel, "x")
-    _logs(panel, "y", 2, 5)
+    drawing.logs(panel, "x")
+    drawing.logs(panel, "y", 2, 5)
     panel.set(xlabel="training sequences", ylabel="best excess loss")
     panel.set_title("(a) best loss", loc="left")
-    panels = _split(axes["b"], len(runs))
+    panels = drawing.split(axes["b"], len(runs))
     for number, (panel, run) in enumerate(zip(panels, runs, strict=True)):
         _to_contexts(panel, results["sizes"], run)
         panel.axvline(series(run, "step")[series(run, "excess").argmin()], color=BLACK, lw=0.9, ls=DASHES)
@@ -376,8 +145,8 @@ def figure_5(axes: Mapping[str, Any], results: Results) -> None:
             f"n = {run.system.spec.samples}", (1.075, 0.5), xycoords="axes fraction", va="center", fontsize=8
         )
         panel.plot(1.04, 0.5, "o", color=colours[number], transform=panel.transAxes, clip_on=False)
-        _log_steps(panel, runs, 3)
-        _logs(panel, "y")
+        drawing.log_steps(panel, runs, 3)
+        drawing.logs(panel, "y")
         panel.set_ylim(0.08, 3.5)  # what overfits goes on beyond
         if panel is not panels[-1]:
             panel.set_xlabel("")
@@ -388,46 +157,46 @@ def figure_5(axes: Mapping[str, Any], results: Results) -> None:
 
 
 def figure_6(axes: Mapping[str, Any], results: Results) -> None:
-    run = _fresh(results["online"])
-    _maps([axes[name] for name in "0123"], run)
-    _head_legend(axes["0"], run, loc="upper right")
+    run = drawing.fresh(results["online"])
+    drawing.attention_maps([axes[name] for name in "0123"], run)
+    drawing.head_legend(axes["0"], run, loc="upper right")
 
 
 def figure_7(axes: Mapping[str, Any], results: Results) -> None:
-    run, panel = _fresh(results["online"]), axes["a"]
+    run, panel = drawing.fresh(results["online"]), axes["a"]
     repeated = next(other for other in results["online"] if not other.system.spec.fresh_data)
     free = next(other for other in results["no_decay"] if other.system.spec.weight_decay == 0)
-    _levels(panel, run)
-    _excess(panel, repeated, color=HEADS[0], ls=DASHES, label="training set", zorder=3)
-    _excess(panel, free, color=HEADS[1], ls=DOTS, label="training set, no weight decay", zorder=3)
-    _excess(panel, run, label="fresh sequences")
-    _log_steps(panel, [run], 3)
-    _logs(panel, "y")
+    drawing.levels(panel, run)
+    drawing.excess(panel, repeated, color=HEADS[0], ls=DASHES, label="training set", zorder=3)
+    drawing.excess(panel, free, color=HEADS[1], ls=DOTS, label="training set, no weight decay", zorder=3)
+    drawing.excess(panel, run, label="fresh sequences")
+    drawing.log_steps(panel, [run], 3)
+    drawing.logs(panel, "y")
     panel.set_ylabel("excess loss")
     panel.legend(fontsize=8, loc="lower left")
     panel.set_title("(a) loss", loc="left")
-    _truths(axes["b"], run)
+    drawing.truths(axes["b"], run)
     axes["b"].set_title("(b) fresh sequences", loc="left")
 
 
 def figure_8(axes: Mapping[str, Any], results: Results) -> None:
-    run, _ = _furthest(results["reversed"])
-    _maps([axes[name] for name in "0123"], run)
-    _head_legend(axes["0"], run, loc="upper right")
+    run, _ = drawing.furthest(results["reversed"])
+    drawing.attention_maps([axes[name] for name in "0123"], run)
+    drawing.head_legend(axes["0"], run, loc="upper right")
 
 
 def figure_9(axes: Mapping[str, Any], results: Results) -> None:
-    runs = _furthest(results["reversed"])
+    runs = drawing.furthest(results["reversed"])
     words = ("most important furthest", "most important nearest")
     for run, label, colour in zip(runs, words, (BLACK, HEADS[0]), strict=True):
-        _excess(axes["a"], run, color=colour, label=label)
-        _levels(axes["a"], run, color=colour, alpha=0.35)
-    _log_steps(axes["a"], runs, 3)
-    _logs(axes["a"], "y", 2, 5)
+        drawing.excess(axes["a"], run, color=colour, label=label)
+        drawing.levels(axes["a"], run, color=colour, alpha=0.35)
+    drawing.log_steps(axes["a"], runs, 3)
+    drawing.logs(axes["a"], "y", 2, 5)
     axes["a"].set_ylabel("excess loss")
     axes["a"].legend(fontsize=8, loc="upper right")
     axes["a"].set_title("(a) loss", loc="left")
-    _truths(axes["b"], runs[0])
+    drawing.truths(axes["b"], runs[0])
     axes["b"].set_title("(b) most important furthest", loc="left")
 
 
@@ -439,8 +208,8 @@ def figure_10(axes: Mapping[str, Any], results: Results) -> None:
         for k, panel in enumerate(panels):
             for head in range(spec.heads):
                 value = series(run, name)[:, head, k]
-                axes[panel].plot(time, value, color=_head(head), lw=1.3, label=f"head {head + 1}")
-                axes[panel].plot(time[-1], value[-1], "o", color=_head(head), ms=3)
+                axes[panel].plot(time, value, color=drawing.head(head), lw=1.3, label=f"head {head + 1}")
+                axes[panel].plot(time[-1], value[-1], "o", color=drawing.head(head), ms=3)
     for k, (above, below) in enumerate(zip("abc", "def", strict=True)):
         axes[above].set(ylim=(-0.03, 1.03), title=f"position {k + 1}")
         axes[below].set(title=f"feature {k + 1}")
@@ -452,7 +221,7 @@ def figure_10(axes: Mapping[str, Any], results: Results) -> None:
     for name in "abcdefg":
         for moment in moments:
             axes[name].axvline(moment, color=PALE, lw=0.8, zorder=1)
-        _log_time(axes[name], moments[0] / 10, 1.4 * time[-1])
+        drawing.log_time(axes[name], moments[0] / 10, 1.4 * time[-1])
     _last_stage(axes["h"], run, "attention")
     _last_stage(axes["i"], run, "value")
     axes["h"].set_title("last stage, positions")
@@ -471,7 +240,7 @@ def _last_stage(panel: Any, run: Evidence, name: str) -> None:
     after = time[-1] - last
     for head in range(run.system.spec.heads):
         for k, dashes in ((run.system.spec.patterns - 1, "-"), (0, DASHES)):
-            panel.plot(time - last, series(run, name)[:, head, k], color=_head(head), lw=1.2, ls=dashes)
+            panel.plot(time - last, series(run, name)[:, head, k], color=drawing.head(head), lw=1.2, ls=dashes)
     panel.set_xlim(-2 * after, after)
 
 
@@ -480,11 +249,11 @@ def _loss_parts(panel: Any, run: Evidence) -> None:
     time, parts, patterns = series(run, "time"), series(run, "loss_parts"), run.system.spec.patterns
     owners = series(run, "attention")[-1, :, :patterns].argmax(0)
     for j, owner in enumerate(owners.tolist()):
-        panel.plot(time, parts[:, j, j], color=_head(owner), lw=1.6, label=f"({j + 1}, {j + 1})")
-        panel.plot(time, parts[:, j].sum(-1) - parts[:, j, j], color=_head(owner), lw=1, ls=DOTS)
+        panel.plot(time, parts[:, j, j], color=drawing.head(owner), lw=1.6, label=f"({j + 1}, {j + 1})")
+        panel.plot(time, parts[:, j].sum(-1) - parts[:, j, j], color=drawing.head(owner), lw=1, ls=DOTS)
     panel.plot([], [], color=GREY, lw=1, ls=DOTS, label="(j, elsewhere)")
     panel.plot(time, series(run, "loss"), color=BLACK, lw=1, label="all")
-    _logs(panel, "y")
+    drawing.logs(panel, "y")
     panel.set(ylabel="loss by (feature, position)", ylim=(1e-2, None))
     panel.legend(fontsize=8, loc="lower right", bbox_to_anchor=(0.92, 0.02))
 
@@ -495,16 +264,16 @@ def _loss_parts(panel: Any, run: Evidence) -> None:
 def figure_levels(axes: Mapping[str, Any], results: Results) -> None:
     runs, panel = results["minimal"], axes["a"]
     first = runs[0]
-    for learned, level in enumerate(_plateaus(first)[1:], start=1):
+    for learned, level in enumerate(drawing.plateaus(first)[1:], start=1):
         panel.axhline(level, color=ACCENT, lw=1.2, zorder=1)
-        panel.axhline(_silent(first, learned), color=GREY, lw=1, ls=DOTS, zorder=1)
+        panel.axhline(markov.truncated_excess(first, learned), color=GREY, lw=1, ls=DOTS, zorder=1)
     for run in runs:
-        _excess(panel, run, lw=1)
-    _log_steps(panel, runs, 3)
+        drawing.excess(panel, run, lw=1)
+    drawing.log_steps(panel, runs, 3)
     panel.plot([], [], color=BLACK, lw=1, label="minimal model")
     panel.plot([], [], color=ACCENT, lw=1.2, label="$P_i$, convex")
     panel.plot([], [], color=GREY, lw=1, ls=DOTS, label="truncated truth")
-    _logs(panel, "y")
+    drawing.logs(panel, "y")
     panel.set_ylabel("excess loss")
     panel.legend(fontsize=8, loc="lower left")
     panel.set_title("(a) the curve", loc="left")
@@ -513,18 +282,18 @@ def figure_levels(axes: Mapping[str, Any], results: Results) -> None:
     # With m = 1 no interval is the first, and P_1 and P_2 are not what the model must pass.
     found = [run for run in [*runs, *results["ratios"]] if run.system.spec.importance_ratio > 1]
     for run in found:
-        for learned, level in enumerate(_plateaus(run)[1:], start=1):
+        for learned, level in enumerate(drawing.plateaus(run)[1:], start=1):
             look = {"marker": MARKERS[learned % len(MARKERS) - 1], "ls": "", "ms": 5}
-            panel.plot(level, _flattest(run, learned), color=BLACK, **look)
-            panel.plot(level, _silent(run, learned), color=GREY, mfc="none", **look)
-    lowest, highest = (pick(pick(_plateaus(run)[1:]) for run in found) for pick in (min, max))
+            panel.plot(level, markov.plateau_level(run, learned), color=BLACK, **look)
+            panel.plot(level, markov.truncated_excess(run, learned), color=GREY, mfc="none", **look)
+    lowest, highest = (pick(pick(drawing.plateaus(run)[1:]) for run in found) for pick in (min, max))
     ends = [0.8 * lowest, 1.25 * highest]
     panel.plot(ends, ends, color=ACCENT, lw=1, zorder=1)
     panel.plot([], [], "s", color=BLACK, ms=5, label="plateau")
     panel.plot([], [], "s", color=GREY, mfc="none", ms=5, label="truncated truth")
     panel.legend(fontsize=8, loc="upper left")
     for which in "xy":
-        _logs(panel, which, 2, 3, 5)
+        drawing.logs(panel, which, 2, 3, 5)
     panel.set(xlabel="predicted $P_i$", ylabel="excess loss")
     panel.set_title("(b) circles $i=1$, squares $i=2$", loc="left")
 
@@ -538,17 +307,17 @@ def figure_approach(axes: Mapping[str, Any], results: Results) -> None:
         panel.plot(time[1:], (above * time)[1:], color=colour, lw=1.4, label=f"T = {spec.positions}, H = {spec.heads}")
         constant = prediction.approach_constant(spec.positions, spec.heads)
         panel.axhline(constant, color=colour, lw=0.9, ls=DASHES, zorder=1)
-    _log_time(panel, 1.0, max(series(run, "time")[-1] for run in runs))
-    _logs(panel, "y")
+    drawing.log_time(panel, 1.0, max(series(run, "time")[-1] for run in runs))
+    drawing.logs(panel, "y")
     panel.set(ylabel="$(L - L_1)\\,t$", ylim=(0.1, None))
     panel.legend(fontsize=8)
 
 
 def figure_map(axes: Mapping[str, Any], results: Results) -> None:
     panel = axes["a"]
-    groups = _by_field(results["opposed"], "importance_ratio")
+    groups = drawing.by_field(results["opposed"], "importance_ratio")
     patterns = results["opposed"][0].system.spec.patterns
-    colours = _ramp(REDS, patterns)
+    colours = drawing.ramp(REDS, patterns)
     for height, runs in enumerate(groups.values()):
         runs = sorted(runs, key=lambda run: -run.system.spec.init_value)
         sizes = np.array([-run.system.spec.init_value for run in runs])
@@ -560,7 +329,7 @@ def figure_map(axes: Mapping[str, Any], results: Results) -> None:
             panel.plot([critical] * 2, [height - 0.35, height + 0.35], color=BLACK, lw=1.2)
     for k, colour in enumerate(colours, start=1):
         panel.plot([], [], "o", color=colour, ms=5, label=f"pattern {k}")
-    _logs(panel, "x")
+    drawing.logs(panel, "x")
     panel.set_xlabel(r"$c$ in $V(0) = -c \sum_j V_j^*$")
     panel.set(ylabel="ratio m of strengths", ylim=(-0.6, len(groups) - 0.4))
     panel.set_yticks(range(len(groups)), [f"{ratio:g}" for ratio in groups])
@@ -581,8 +350,8 @@ def figure_apart(axes: Mapping[str, Any], results: Results) -> None:
 def _deviations(panel: Any, runs: Sequence[Evidence]) -> None:
     """Of one problem, the paper's, from several distances; with both windows in which Theorem 2 is to bound them."""
     same = [run for run in runs if _problem(run) == _problem(runs[0])]
-    groups = _by_field(same, "init_noise")
-    for (noise, group), colour in zip(groups.items(), _ramp(BLUES, len(groups)), strict=True):
+    groups = drawing.by_field(same, "init_noise")
+    for (noise, group), colour in zip(groups.items(), drawing.ramp(BLUES, len(groups)), strict=True):
         run = group[0]
         time, apart = series(run, "time"), series(run, "deviation")
         size, rate = apart[0], max(run.system.spec.strengths)
@@ -592,16 +361,16 @@ def _deviations(panel: Any, runs: Sequence[Evidence]) -> None:
     for marker, label in (("x", "printed window"), ("o", r"$\log(\delta/\varepsilon)/c_1$")):
         panel.plot([], [], marker, color=GREY, ms=5, ls="", label=label)
     panel.axhline(PARTED, color=PALE, lw=0.8, ls=DASHES, zorder=1)
-    _log_time(panel, 1e-3, max(series(run, "time")[-1] for run in same))
-    _logs(panel, "y")
+    drawing.log_time(panel, 1e-3, max(series(run, "time")[-1] for run in same))
+    drawing.logs(panel, "y")
     panel.set(ylabel="deviation between heads", ylim=(None, 1e5))
     panel.legend(fontsize=7, loc="upper left", ncols=2, columnspacing=1)
     panel.set_title("(a) how long together", loc="left")
 
 
 def _growths(panel: Any, runs: Sequence[Evidence]) -> None:
-    groups = _by_field(runs, "base_scale")
-    for (scale, group), colour in zip(groups.items(), _ramp(REDS, len(groups)), strict=True):
+    groups = drawing.by_field(runs, "base_scale")
+    for (scale, group), colour in zip(groups.items(), drawing.ramp(REDS, len(groups)), strict=True):
         for number, run in enumerate(group):
             time, apart = series(run, "time"), series(run, "deviation")
             label = None if number else f"$b_0$ = {scale:g}"
@@ -609,8 +378,8 @@ def _growths(panel: Any, runs: Sequence[Evidence]) -> None:
         rate = max(group[0].system.spec.strengths)
         grid = np.geomspace(1e-2, 1e3, 200)
         panel.plot(grid, np.exp(np.minimum(rate * grid, 40)), color=colour, lw=0.8, ls=DASHES)
-    _log_time(panel, 1e-2, max(series(run, "time")[-1] for run in runs))
-    _logs(panel, "y")
+    drawing.log_time(panel, 1e-2, max(series(run, "time")[-1] for run in runs))
+    drawing.logs(panel, "y")
     panel.set(ylabel="deviation / ε", ylim=(0.5, 1e6))
     panel.legend(fontsize=7, loc="upper left")
     panel.set_title("(b) how fast they part", loc="left")
@@ -643,16 +412,16 @@ def figure_removals(axes: Mapping[str, Any], results: Results) -> None:
     # Where the whole model has no dropout, the one from which parts are taken is the same.
     dropped = bare.system.spec.dropout < whole.system.spec.dropout
     runs = [run for run in results["removals"] if dropped or run is not bare]
-    panels = _split(axes["a"], -(-len(runs) // WIDE), WIDE)
+    panels = drawing.split(axes["a"], -(-len(runs) // WIDE), WIDE)
     for panel in panels[len(runs) :]:
         panel.set_visible(False)
     for number, (panel, run) in enumerate(zip(panels, runs, strict=False)):
         gone = _removed(run)
-        _levels(panel, run, color=ACCENT)
-        _excess(panel, whole if run is bare else bare, color=PALE, lw=1.6)
-        _excess(panel, run)
-        _log_steps(panel, runs)
-        _logs(panel, "y")
+        drawing.levels(panel, run, color=ACCENT)
+        drawing.excess(panel, whole if run is bare else bare, color=PALE, lw=1.6)
+        drawing.excess(panel, run)
+        drawing.log_steps(panel, runs)
+        drawing.logs(panel, "y")
         panel.set_ylim(0.03, 4)
         panel.set_title("without all of them" if len(gone) == len(PARTS) else f"without {''.join(gone) or 'dropout'}")
         panel.title.set_fontsize(8)
@@ -668,7 +437,7 @@ def figure_removals(axes: Mapping[str, Any], results: Results) -> None:
 def figure_many(axes: Mapping[str, Any], results: Results) -> None:
     run, panel = results["many"][0], axes["a"]
     residual, strengths = series(run, "residual"), np.array(run.system.spec.strengths)
-    for k, colour in enumerate(_ramp(REDS, len(strengths))):
+    for k, colour in enumerate(drawing.ramp(REDS, len(strengths))):
         panel.plot(series(run, "time"), 1 - residual[:, k], color=colour, lw=1)
     panel.set(xlabel="time", xlim=(0, series(run, "time")[-1]))
     panel.set(ylabel="share of the pattern that is learned", ylim=(-0.1, 1.1))
@@ -676,11 +445,13 @@ def figure_many(axes: Mapping[str, Any], results: Results) -> None:
     panel = axes["b"]
     for number, run in enumerate(results["many"]):
         order = list(run.system.spec.by_importance)
-        panel.plot(strengths[order], times(run), "ox"[number % 2], color=_head(number), ms=4, label=f"seed {run.seed}")
+        panel.plot(
+            strengths[order], times(run), "ox"[number % 2], color=drawing.head(number), ms=4, label=f"seed {run.seed}"
+        )
     ends = strengths[[order[0], order[np.isfinite(times(run)).sum() - 1]]]
     panel.plot(ends, times(run)[0] * ends[0] / ends, color=PALE, lw=1, zorder=1, label=r"$\propto 1/m_k$")
     for which in "xy":
-        _logs(panel, which, 2, 5)
+        drawing.logs(panel, which, 2, 5)
     panel.set(xlabel="strength $m_k$", ylabel="time of the stage")
     panel.legend(fontsize=8)
     panel.set_title("(b) when", loc="left")

@@ -53,24 +53,23 @@ def feature_steps(run: Evidence, share: float = 0.25) -> np.ndarray:
     return np.array([first_step(run, held[:, k] > share) for k in range(held.shape[1])])
 
 
-def plateau_levels(run: Evidence, count: int) -> np.ndarray:
-    """Excess where it is flattest over the logarithm of the step, within the range that belongs to each plateau.
+def plateau_level(run: Evidence, place: int) -> float:
+    """Excess where it is flattest over the logarithm of the step, within the range that belongs to plateau `place`.
 
-    The range of P_i reaches to the geometric means with its neighbours.
+    The range of P_i reaches to the geometric means with its neighbours. NaN where the curve does not stay in it.
     """
     levels = predicted_excess(run)
     excess, step = series(run, "excess"), steps(run)
-    found = []
-    for place in range(1, count + 1):
-        high = np.sqrt(levels[place - 1] * levels[place])
-        low = np.sqrt(levels[place] * levels[place + 1])
-        inside = np.flatnonzero((excess < high) & (excess > low) & (step > 0))
-        if len(inside) < 3:
-            found.append(np.nan)
-            continue
-        slope = np.abs(np.gradient(np.log(excess[inside]), np.log(step[inside])))
-        found.append(float(excess[inside[np.argmin(slope)]]))
-    return np.array(found)
+    high, low = np.sqrt(levels[place] * levels[[place - 1, place + 1]])
+    inside = np.flatnonzero((excess < high) & (excess > low) & (step > 0))
+    if len(inside) < 3:
+        return np.nan
+    slope = np.abs(np.gradient(np.log(excess[inside]), np.log(step[inside])))
+    return float(excess[inside[np.argmin(slope)]])
+
+
+def plateau_levels(run: Evidence, count: int) -> np.ndarray:
+    return np.array([plateau_level(run, place) for place in range(1, count + 1)])
 
 
 def midway(run: Evidence) -> int | None:
