@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import random
 import re
@@ -129,6 +130,25 @@ def test_one_figure_alone_draws_on_its_own_experiments(quick, tmp_path):
     done = call("linear_icl:5", "--out", out, "--json")
     claims = {claim.name for claim in room("linear_icl").claims if claim.experiment == "next_token"}
     assert {row["claim"] for row in json.loads(done.stdout)} == claims
+
+
+def test_what_was_shown_can_be_kept(quick, tmp_path):
+    done = call("sparse_attention:6", "--out", quick[0], "--record", tmp_path, "--json")
+    kept = tmp_path / "sparse_attention"
+    assert json.loads((kept / "verdicts.json").read_text()) == json.loads(done.stdout)
+    assert [file.name for file in (kept / "figures").iterdir()] == ["sparse_attention-6.svg"]
+    runs = json.loads((kept / "runs.json").read_text())
+    assert [run["set"] for run in runs] == [{}, {"fresh_data": True}]
+    assert all(run["device"] and run["versions"]["jax"] and run["experiments"] == ["online"] for run in runs)
+    with (kept / "curves.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["step"] for row in rows if row["run"] == "1"][-1] == "2500"
+    assert float(rows[0]["excess"]) > float(rows[-1]["excess"]) > 0
+
+
+def test_no_worker_is_no_way(tmp_path):
+    done = call("linear_icl:9", "--out", tmp_path, "--workers", 0)
+    assert done.returncode == 2 and "--workers" in done.stderr
 
 
 @pytest.mark.parametrize("text", ["4", "fig4", "Fig. 4", "figure 4"])

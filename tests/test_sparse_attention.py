@@ -114,6 +114,28 @@ def test_a_run_without_horizon_ends_where_it_arrives():
     assert stepped["step"].values[-1] == stepped.attrs["steps"]
 
 
+@pytest.mark.parametrize("value", [1000.0, -3.0])
+def test_a_run_ends_near_the_last_plateau_wherever_it_starts(value):
+    regression = system("sparse_attention", positions=10, init_value=value)
+    last = flow(regression).isel(time=-1)
+    assert float(last["loss"]) == pytest.approx(1e-3 * prediction.plateau_losses(regression.spec)[0], rel=1e-6)
+
+
+def test_the_strongest_pattern_may_be_the_last():
+    regression = system("sparse_attention", positions=10, importance_ratio=0.6, init_value=0.1)
+    (first, *_), found = regression.predict(regression.start(0)).stages, flow(regression)
+    assert first.label == "pattern 3"
+    assert int(found["residual"].values[np.searchsorted(found["time"].values, first.time)].argmin()) == 2
+
+
+def test_heads_that_never_arrive_are_given_up():
+    """They rest at another vertex: no later time would help, and none is advised."""
+    regression = system("sparse_attention", base_scale=1.0, coupled=True, lumped=True, init_noise=0.0, init_value=-20.0)
+    found = flow(regression)
+    assert found.attrs["result"] == "horizon_too_short: saw 0 of 1 stages by time 1e+06, after prolonging"
+    assert regression.predict(regression.start(0)).stages[0].time is None
+
+
 def test_an_order_that_lasts():
     m = np.array([3.0, 2.0, 1.0])
     even = np.full(3, 0.1)
@@ -266,6 +288,11 @@ def test_restricted_models_see_c_tokens(restriction):
     unseen = [t for t in range(5) if SMALL.window + t - 2 >= 5]
     np.testing.assert_array_equal(before[:, unseen], after[:, unseen])
     assert np.abs(before[:, 0] - after[:, 0]).max() > 1e-6
+
+
+def test_one_prediction_from_a_window():
+    spec = SMALL.replace(positions=1, context=2)
+    assert network.cut(spec, np.zeros((7, spec.window + 1), int)).shape == (7, 2)
 
 
 def test_the_construction_solves_the_task_in_both_models():

@@ -69,10 +69,10 @@ class Spec:
     def check(self) -> None:
         """Raise `BadArgument` for a field that has no meaning. Extended by each system's Spec."""
         require(
-            self.horizon is None or 0 < self.horizon < math.inf,
+            self.horizon is None or 1e-12 <= self.horizon < math.inf,
             "horizon",
             self.horizon,
-            "positive and finite",
+            "at least 1e-12, and finite",
         )
         require(0 < self.learning_rate < math.inf, "learning_rate", self.learning_rate, "positive and finite")
         require(self.steps is None or self.steps > 0, "steps", self.steps, "positive")

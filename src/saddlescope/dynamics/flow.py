@@ -64,7 +64,7 @@ def flow(
             raise BadArgument(f"`horizon` must be set for {system.name} with these parameters: {why}")
     goal = system.arrival(prediction) if prolong and prediction and system.ends_on_arrival else None
     path = _integrate(field, 0.0, horizon, field.origin, chosen, level_marks(prediction), tick, goal)
-    for _ in range(PROLONGATIONS if prolong else 0):
+    for _ in range(PROLONGATIONS if prolong and not system.ends_on_arrival else 0):
         if path.outcome != FINISHED or arrived(system, field.measure(path.state[-1]), prediction):
             break
         more = _integrate(field, horizon, 2 * horizon, path.state[-1], chosen, level_marks(prediction), tick)
@@ -221,5 +221,7 @@ def horizon_result(
     if prolonged:
         return f"{HORIZON_TOO_SHORT}: saw {seen} of {expected} stages by time {horizon:.6g}, after prolonging"
     enough = system.horizon(prediction, frame)
-    advice = f"horizon={enough:.4g} would suffice" if enough else "`saddlescope predict` says how long it takes"
+    advice = "`saddlescope predict` says how long it takes"
+    if enough is not None and enough > horizon:
+        advice = f"horizon={enough:.4g} {'is the longest' if system.ends_on_arrival else 'would suffice'}"
     return f"{HORIZON_TOO_SHORT}: saw {seen} of {expected} stages by time {horizon:.6g}; {advice}"

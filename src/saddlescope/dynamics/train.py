@@ -77,7 +77,7 @@ def train(
     steps, prolong = _steps(system, prediction, start.frame)
     ends_on_arrival = prolong and system.ends_on_arrival
     run.advance(_snapshot_steps(snapshots, 0, steps), steps, tick, ends_on_arrival)
-    for _ in range(PROLONGATIONS if prolong else 0):
+    for _ in range(PROLONGATIONS if prolong and not ends_on_arrival else 0):
         if run.diverged is not None or arrived(system, run.last, prediction):
             break
         steps *= 2

@@ -281,7 +281,7 @@ def figure_levels(axes: Mapping[str, Any], results: Results) -> None:
     panel = axes["b"]
     # With m = 1 no interval is the first, and P_1 and P_2 are not what the model must pass.
     found = [run for run in [*runs, *results["ratios"]] if run.system.spec.importance_ratio > 1]
-    for run in found:
+    for run in (one for one in found if markov.separation(one) <= markov.PLATEAU):
         for learned, level in enumerate(drawing.plateaus(run)[1:], start=1):
             look = {"marker": MARKERS[learned % len(MARKERS) - 1], "ls": "", "ms": 5}
             panel.plot(level, markov.plateau_level(run, learned), color=BLACK, **look)
@@ -407,18 +407,16 @@ def _removed(run: Evidence) -> list[str]:
 
 
 def figure_removals(axes: Mapping[str, Any], results: Results) -> None:
-    whole = results["full"][0]
-    bare = next(run for run in results["removals"] if not _removed(run))
-    # Where the whole model has no dropout, the one from which parts are taken is the same.
-    dropped = bare.system.spec.dropout < whole.system.spec.dropout
-    runs = [run for run in results["removals"] if dropped or run is not bare]
+    # The whole model is the one with dropout, where there are two that lack no other part.
+    whole = max((run for run in results["removals"] if not _removed(run)), key=lambda run: run.system.spec.dropout)
+    runs = [run for run in results["removals"] if run is not whole]
     panels = drawing.split(axes["a"], -(-len(runs) // WIDE), WIDE)
     for panel in panels[len(runs) :]:
         panel.set_visible(False)
     for number, (panel, run) in enumerate(zip(panels, runs, strict=False)):
         gone = _removed(run)
         drawing.levels(panel, run, color=ACCENT)
-        drawing.excess(panel, whole if run is bare else bare, color=PALE, lw=1.6)
+        drawing.excess(panel, whole, color=PALE, lw=1.6)
         drawing.excess(panel, run)
         drawing.log_steps(panel, runs)
         drawing.logs(panel, "y")
@@ -611,8 +609,8 @@ FIGURES = (
         "section 2, ours",
         "(a) Excess loss of the minimal model from several weights, with the least that a softmax regression on the "
         "first i intervals can reach (P_i) and that of the truncated truths of Eq. (3). (b) Excess loss where the "
-        "curve is flattest between two stages, over P_i, for m from 1.3 to 1.7; runs without such a place are left "
-        "out.",
+        "curve is flattest between two stages, over P_i, for m from 1.3 to 1.7; runs whose first two stages overlap "
+        "are left out.",
         "Plateaus lie on P_i or a little above it, where a stage has not come to its end or the training set costs "
         "something, and below the truncated truths: a model takes missing intervals for unknown, not for silent.",
         ("minimal", "ratios"),
@@ -638,7 +636,8 @@ FIGURES = (
         "The pattern at which heads that start alike end, from uniform attention and V(0) opposed to all features "
         "equally: Eq. (6) holds with equality. Bars: between two starts that end at different patterns.",
         "For large c the theorem's conclusion fails: heads end at the second or third pattern, except where strengths "
-        "are nearly equal. The critical c is near 10 for all other m.",
+        "are nearly equal. Otherwise the critical c is between 7 and 15; for large m a second border, beyond which "
+        "heads end at the third pattern, is close behind.",
         ("opposed",),
         figure_map,
     ),
@@ -663,13 +662,12 @@ FIGURES = (
         "removals",
         "Parts of the architecture",
         "section C.1",
-        "Excess loss of the full model, trained without dropout, with one part removed (black) and with all of them "
-        "(grey; in the panel on dropout, with dropout). Pink: predicted plateaus P_1 and P_2. Without all parts, the "
-        "quick size has a larger learning rate and more steps.",
-        "Drops in the same order everywhere. But not every part may go within the same steps: without a key matrix "
-        "training stops before the third drop, at the paper's size before the second; and there, without dropout, "
-        "the training set is often learned by heart before the third.",
-        ("removals", "full"),
+        "Excess loss of the full model with one part removed (black), and with none (grey). Pink: predicted plateaus "
+        "P_1 and P_2. Without all parts, training is longer, and at the quick size faster.",
+        "Not every part may go: without a key matrix training stops before the third drop, at the paper's size before "
+        "the second; without an output matrix before the third; and at the paper's size, without dropout, the training "
+        "set is learned by heart before the third.",
+        ("removals",),
         figure_removals,
         size=(8.4, 4.2),
     ),

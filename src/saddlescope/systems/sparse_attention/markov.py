@@ -17,6 +17,10 @@ LOOKS = 0.25
 """Part of the way from its attention at the start to all of it at which a head is said to look at an interval."""
 
 
+PLATEAU = 0.2
+"""Slope between two stages, over that in them, above which there is no plateau between them."""
+
+
 def steps(run: Evidence) -> np.ndarray:
     return run.trajectory["step"].values
 
@@ -56,7 +60,8 @@ def feature_steps(run: Evidence, share: float = 0.25) -> np.ndarray:
 def plateau_level(run: Evidence, place: int) -> float:
     """Excess where it is flattest over the logarithm of the step, within the range that belongs to plateau `place`.
 
-    The range of P_i reaches to the geometric means with its neighbours. NaN where the curve does not stay in it.
+    The range of P_i reaches to the geometric means with its neighbours. NaN where the curve has no flat place inside
+    it: it is then least steep at an end of the range.
     """
     levels = predicted_excess(run)
     excess, step = series(run, "excess"), steps(run)
@@ -65,7 +70,8 @@ def plateau_level(run: Evidence, place: int) -> float:
     if len(inside) < 3:
         return np.nan
     slope = np.abs(np.gradient(np.log(excess[inside]), np.log(step[inside])))
-    return float(excess[inside[np.argmin(slope)]])
+    flattest = int(np.argmin(slope))
+    return float(excess[inside[flattest]]) if 0 < flattest < len(inside) - 1 else np.nan
 
 
 def plateau_levels(run: Evidence, count: int) -> np.ndarray:
@@ -92,22 +98,27 @@ def favourites(run: Evidence, place: int = -1) -> int:
     return len(set(series(run, "mass")[place][:, :-1].argmax(1).tolist()))
 
 
-def straying(run: Evidence) -> float:
-    """The most attention that any head gives in the end to an interval that another one looks at more."""
-    mass = series(run, "mass")[-1][:, :-1]
-    return float(np.where(mass == mass.max(0), -np.inf, mass).max())
+def owned(run: Evidence) -> np.ndarray:
+    """The most attention that any one head gives in the end to each interval; above one half, heads are different."""
+    return series(run, "mass")[-1][:, :-1].max(0)
 
 
-def head_spread(run: Evidence, last: float) -> float:
-    """Largest difference between two heads' attention maps up to a step."""
-    maps = series(run, "map")[steps(run) <= last]
+def skipped(run: Evidence) -> int:
+    """How many intervals are never looked at though a less important one is, or though they are the first."""
+    seen = np.isfinite(looking_steps(run))
+    return int((~seen[: seen.nonzero()[0].max()]).sum()) if seen.any() else len(seen)
+
+
+def head_spread(run: Evidence) -> float:
+    """Largest difference between two heads' attention maps at any time."""
+    maps = series(run, "map")
     return float((maps.max(1) - maps.min(1)).max())
 
 
 def separation(run: Evidence) -> float:
     """How clearly stages are apart: the least slope of log excess over log step between the first and second stage.
 
-    Over the steepest; 0 for a flat plateau, near 1 for a curve without one.
+    Over the steepest; 0 for a flat plateau, below it where the loss rises again, near 1 for a curve without one.
     """
     crossings = crossing_steps(run)[:2]
     if not np.isfinite(crossings).all():
@@ -116,14 +127,14 @@ def separation(run: Evidence) -> float:
     use = step > 0
     slope = -np.gradient(np.log(series(run, "excess")[use]), np.log(step[use]))
     between = (step[use] >= crossings[0]) & (step[use] <= crossings[1])
-    return float(max(slope[between].min(), 0.0) / slope[between].max()) if between.any() else np.nan
+    return float(slope[between].min() / slope[between].max()) if between.any() else np.nan
 
 
 def drops(run: Evidence) -> int:
     """How often the excess loss falls steeply: peaks of its slope over the logarithm of the step, before the last mark.
 
-    A peak counts if the slope rises to it by a quarter from the valleys beside it; the record is smoothed over 5% of a
-    step's logarithm.
+    A peak counts if the slope rises to it by a quarter from the valleys beside it, over nine of 400 points on the
+    record's logarithmic axis.
     """
     from scipy.signal import find_peaks
 
@@ -134,9 +145,10 @@ def drops(run: Evidence) -> int:
         return -1
     grid = np.linspace(np.log(step[use][0]), np.log(step[use][-1]), 400)
     curve = np.interp(grid, np.log(step[use]), np.log(excess[use]))
-    slope = np.convolve(-np.gradient(curve, grid), np.full(9, 1 / 9), "same")
-    peaks, _ = find_peaks(slope, prominence=0.25)
-    return int((curve[peaks] > np.log(run.prediction.marks[-1].level)).sum())
+    slope = np.convolve(-np.gradient(curve, grid), np.full(9, 1 / 9), "valid")
+    # A drop in which the record ends counts as well: beyond its end, nothing falls.
+    peaks, _ = find_peaks(np.r_[slope, 0.0], prominence=0.25)
+    return int((curve[4 + peaks] > np.log(run.prediction.marks[-1].level)).sum())
 
 
 def best(run: Evidence) -> tuple[float, int]:

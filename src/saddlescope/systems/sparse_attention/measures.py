@@ -26,7 +26,7 @@ def times(run: Evidence) -> np.ndarray:
     """Of the stages, in the order of importance; NaN for one that was not seen."""
     assert run.prediction is not None
     found = {stage.index: stage.time for stage in run.stages}
-    return np.array([found.get(stage.index) or np.nan for stage in run.prediction.stages], float)
+    return np.array([found.get(stage.index) for stage in run.prediction.stages], float)  # None becomes NaN
 
 
 def levels(run: Evidence) -> np.ndarray:
@@ -52,6 +52,12 @@ def share_on_first(run: Evidence) -> np.ndarray:
 def final_shares(run: Evidence) -> np.ndarray:
     """Largest attention of any head on each pattern at the end."""
     return series(run, "attention")[-1][:, : run.system.spec.patterns].max(0)
+
+
+def residual_attention(run: Evidence) -> float:
+    """On the first position, of the head that looks most at the last pattern's."""
+    attention = series(run, "attention")[-1]
+    return float(attention[attention[:, run.system.spec.patterns - 1].argmax(), 0])
 
 
 def offsets(run: Evidence) -> tuple[float, float]:
@@ -121,7 +127,7 @@ def growth_from_uniform(run: Evidence) -> tuple[np.ndarray, np.ndarray]:
 
 
 def growth_rate(run: Evidence) -> float:
-    """The least c in deviation(t) <= deviation(0) exp(c t) until the first pattern is a quarter of the way."""
+    """The least c in deviation(t) <= deviation(0) exp(c t) until half the time of the first stage."""
     time, apart = series(run, "time"), series(run, "deviation")
     early = (time > 0) & (time < times(run)[0] / 2)
     # Deviations of 1e-10 are differences of numbers of order one: their first digits are lost for very short times.
@@ -134,6 +140,13 @@ def excess_over_bound(run: Evidence) -> float:
     time, apart = series(run, "time"), series(run, "deviation")
     later = time > 0.01 * times(run)[0]
     return float(np.max(np.log(apart[later] / apart[0]) / time[later])) / strengths(run).max()
+
+
+def largest_until_window(run: Evidence) -> float:
+    """Of the deviations between heads up to log(1/ε)/m_1, ε being the first."""
+    time, apart = series(run, "time"), series(run, "deviation")
+    inside = apart[time <= np.log(1 / apart[0]) / strengths(run).max()]
+    return float(inside.max()) if inside.size else np.nan
 
 
 def printed_window(run: Evidence) -> float:
@@ -251,7 +264,7 @@ def _common_scale(found: Weights, exact: Weights) -> float:
 
 
 def slowdown(run: Evidence) -> float:
-    """Exact gradient over that of the loss averaged over T with covariance I/d, over d T."""
+    """Exact gradient over that with covariance I/d, over d; averaging the loss over T is a factor T by definition."""
     sampled, exact = sampled_gradient(run, 400_000, "normalised")
     return 1 / (_common_scale(sampled, exact) * SAMPLED["dimension"])
 

@@ -95,8 +95,8 @@ def mask(spec: MarkovSpec) -> np.ndarray:
 
 def cut(spec: MarkovSpec, tokens: Any) -> Any:
     """Sequences (n, w + T) as the network reads them: all but the last token, or windows (n T, c)."""
-    outputs, inputs = shape(spec)
-    if outputs == spec.positions:
+    _, inputs = shape(spec)
+    if inputs == spec.inputs:
         return tokens[:, :-1]
     places = spec.window - inputs + np.arange(spec.positions)[:, None] + np.arange(inputs)
     return tokens[:, places].reshape(-1, inputs)

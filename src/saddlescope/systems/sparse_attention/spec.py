@@ -142,7 +142,9 @@ class RegressionSpec(SparseSpec):
                 "init_noise=0 makes all heads alike, and only rounding will part them: coupled=true keeps them together"
             )
         if self.heads < self.patterns:
-            words.append(f"{self.heads} heads can learn {self.heads} of {self.patterns} patterns: so many stages exist")
+            words.append(f"{self.patterns} patterns want as many heads: with heads={self.heads}, so many stages exist")
+        if self.stages is not None and self.horizon is None:
+            words.append("`stages` is for runs with a set horizon: without one they go on until the last stage")
         if self.importance_ratio == 1:
             words.append("importance_ratio=1: no pattern comes first but by the noise of the start")
         return words

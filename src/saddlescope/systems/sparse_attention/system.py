@@ -17,7 +17,7 @@ from .data import Frame, State, Weights
 from .spec import PAPER_FULL, PAPER_MINIMAL, FullSpec, MarkovSpec, RegressionSpec
 
 ARRIVED = 1e-3
-"""Of the initial loss: a run without a horizon ends when no more than this is left above the last plateau."""
+"""Of the loss at V = 0: a run without a horizon ends when no more than this is left above the last plateau."""
 
 
 class Regression(System):
@@ -123,13 +123,13 @@ class Regression(System):
         state = self.reduce(point, frame)
         first = float(reduction.measure(self.view(state, frame), frame)["loss"])
         levels = prediction.plateau_losses(spec)[: 2 if spec.coupled else None]  # heads in step learn one pattern
-        led = not (spec.init_value or spec.value_noise) or prediction.lasting_order(
-            *prediction.mean_head(state, frame), frame.strengths
-        )
-        times = [prediction.first_stage(spec, state, frame) if led else None] + [None] * (len(levels) - 2)
-        notes = ["heads that start alike learn pattern 1 together; when they part, the noise of the start decides"]
-        if not led:
-            notes = ["the start is not ordered as Theorem 1 asks: heads may begin with another pattern"]
+        times = [prediction.first_stage(spec, state, frame)] + [None] * (len(levels) - 2)
+        first_pattern = f"pattern {spec.by_importance[0] + 1}"
+        notes = [
+            f"heads that start alike learn {first_pattern} together; the noise of the start decides when they part"
+        ]
+        if times[0] is None:
+            notes = [f"from here, heads that stay together do not learn {first_pattern}: they begin with another"]
         return Prediction(
             stages=tuple(
                 Stage(k + 1, time, level, f"pattern {place + 1}")
@@ -152,9 +152,11 @@ class Regression(System):
         return LONGEST
 
     def arrival(self, prediction: Prediction) -> Mark:
+        from .prediction import plateau_losses
+
         last = prediction.stages[-1].loss
-        assert last is not None and prediction.initial_loss is not None
-        return Mark("loss", last + ARRIVED * prediction.initial_loss)
+        assert last is not None
+        return Mark("loss", last + ARRIVED * plateau_losses(self.spec)[0])
 
     def limit(self) -> Limit:
         return Limit("init_noise", (0.03, 0.003, 0.0003), {"value_noise": 0.0})
