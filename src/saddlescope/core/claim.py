@@ -203,6 +203,12 @@ def judge_runs(claim: Claim, runs: Sequence[Evidence], lacking: str = "") -> Ver
 
     A run that failed, did not finish or is too small decides nothing.
     """
+    # A run may be no solution at all: what then overflows or cannot be measured is NaN or infinite, and refutes.
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        return _judged(claim, runs, lacking)
+
+
+def _judged(claim: Claim, runs: Sequence[Evidence], lacking: str) -> Verdict:
     reasons = [_why_not(claim, run) for run in runs]
     decided = [run for run, reason in zip(runs, reasons, strict=True) if reason is None]
     if len(decided) < max(claim.seeds.least, 1):
@@ -211,12 +217,8 @@ def judge_runs(claim: Claim, runs: Sequence[Evidence], lacking: str = "") -> Ver
         words = reason or f"{len(decided)} runs, and {claim.seeds.least} are needed"
         return Verdict(claim, "undecided", None, claim.relation.bound, words, len(decided))
     pieces = [decided] if claim.seeds.together else decided
-    # A run may be no solution at all: what then overflows or cannot be measured is NaN or infinite, and refutes.
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        numbers = [
-            (np.asarray(claim.measured(piece), float), np.asarray(claim.expected(piece), float)) for piece in pieces
-        ]
-        deviations = [claim.relation.deviation(value, expected) for value, expected in numbers]
+    numbers = [(np.asarray(claim.measured(piece), float), np.asarray(claim.expected(piece), float)) for piece in pieces]
+    deviations = [claim.relation.deviation(value, expected) for value, expected in numbers]
     support = [claim.relation.holds(deviation) for deviation in deviations]
     needed = 1.0 if claim.seeds.together else claim.seeds.share
     words = claim.relation.words(*numbers[0]) if len(numbers) == 1 else f"{sum(support)} of {len(support)} runs agree"

@@ -94,7 +94,8 @@ def _replaced(
     if trajectory is not None:
         trajectory = trajectory.copy(deep=True)
         for name, variable in trajectory.data_vars.items():
-            trajectory[name] = (variable.dims, values(variable.values))
+            if variable.size:
+                trajectory[name] = (variable.dims, values(variable.values))
         trajectory.attrs["conserved_drift"] = 1.0
     pairs = [(old, stage(old, place)) for place, old in enumerate(run.stages)]
     stages = [dataclasses.replace(old, time=time, loss=loss) for old, (time, loss) in pairs]
