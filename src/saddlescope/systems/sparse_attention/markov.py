@@ -103,6 +103,13 @@ def owned(run: Evidence) -> np.ndarray:
     return series(run, "mass")[-1][:, :-1].max(0)
 
 
+def learned_in_order(run: Evidence) -> int:
+    """How many intervals come to be looked at one after the other, from the most important on."""
+    found = looking_steps(run)
+    later = np.r_[True, np.diff(found) > 0] & np.isfinite(found)
+    return int(np.cumprod(later).sum())
+
+
 def skipped(run: Evidence) -> int:
     """How many intervals are never looked at though a less important one is, or though they are the first."""
     seen = np.isfinite(looking_steps(run))
