@@ -124,7 +124,7 @@ def test_a_run_ends_near_the_last_plateau_wherever_it_starts(value):
 def test_the_strongest_pattern_may_be_the_last():
     regression = system("sparse_attention", positions=10, importance_ratio=0.6, init_value=0.1)
     (first, *_), found = regression.predict(regression.start(0)).stages, flow(regression)
-    assert first.label == "pattern 3"
+    assert first.label == "pattern 3" and first.time is not None
     assert int(found["residual"].values[np.searchsorted(found["time"].values, first.time)].argmin()) == 2
 
 
