@@ -179,7 +179,7 @@ FLOW_CLAIMS = (
         says="... so that the first position gets nothing of it from all heads together.",
         source=(PAPER, "section C.6"),
         measured=lambda run: [abs(measures.offsets(run)[1])],
-        relation=bounded(0.12, because="a thousandth of the loss at V = 0 allows an amplitude of 0.11 m_3"),
+        relation=bounded(0.05, because="it then holds at most a fifth of the loss that is left, ½ (m_3/20)² of 0.6"),
         **FLOW,
     ),
     Claim(
