@@ -186,6 +186,16 @@ class Claim:
     repairs: str | None = None
 
 
+def only(**fields: Any) -> Callable[[Evidence], str | None]:
+    """For `applies`: runs whose Spec has these values."""
+
+    def reason(run: Evidence) -> str | None:
+        wrong = [name for name, value in fields.items() if getattr(run.system.spec, name) != value]
+        return f"a statement about {wrong[0]} = {fields[wrong[0]]}" if wrong else None
+
+    return reason
+
+
 @dataclass(frozen=True)
 class Verdict:
     """value: the worst deviation found; bound: what it may be; reason: why undecided, or what was found."""

@@ -128,9 +128,8 @@ class _Run:
         )
         # The same problem with rate and length left open: code that is compiled for it serves them all.
         self.any_rate = type(system)(spec.replace(learning_rate=1.0, steps=None, horizon=None))
-        self.marks = level_marks(prediction)
-        watched = self.marks if system.watched == "every step" else ()
-        self.signals: tuple[Signal, ...] = tuple(dict.fromkeys((mark.observable, mark.index) for mark in watched))
+        self.marks = level_marks(prediction) if system.watched == "every step" else ()
+        self.signals: tuple[Signal, ...] = tuple(dict.fromkeys((mark.observable, mark.index) for mark in self.marks))
         plain = spec.optimizer == "gd" and spec.batch_size is None and spec.clip_norm is None
         self.plain, self.exact = plain, plain and system.trains_exactly
         if system.starts_reduced and not self.exact:
@@ -176,7 +175,7 @@ class _Run:
                 self.diverged = here + int(np.argmin(finite)) + 1
                 return
             at, reached = before, here
-            for near in self._passages(here, np.asarray(signals)[: there - here]) if self.signals else ():
+            for near in self._passages(here, np.asarray(signals)[: there - here]):
                 # The chunk is run again up to the passage: cheaper than keeping every step's observables.
                 at, reached = step_fn(at, self.frame, near - reached)[0], near
                 if near not in self.rows:

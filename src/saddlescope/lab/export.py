@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ def write_outcomes(path: Path, outcomes: Sequence[Outcome]) -> None:
     """.csv: a row per saved time (per stage for predict). .nc: the trajectory of one seed, all observables."""
     if path.suffix == ".csv":
         rows = [row for outcome in outcomes for row in _rows(outcome)]
-        write_whole(path, lambda partial: _write_csv(partial, rows))
+        write_whole(path, lambda partial: write_csv(partial, rows))
         return
     trajectory = outcomes[0].trajectory
     if path.suffix != ".nc" or len(outcomes) > 1 or trajectory is None:
@@ -36,18 +36,24 @@ def _rows(outcome: Outcome) -> list[dict[str, Any]]:
         return [{"seed": outcome.seed, **stage.to_dict()} for stage in outcome.stages]
     columns: dict[str, np.ndarray] = {"time": outcome.trajectory["time"].values}
     for name, variable in outcome.trajectory.data_vars.items():
-        values = variable.values
-        for where in np.ndindex(values.shape[1:]):
-            # Indices are 1-based in labels, as in the papers.
-            columns["_".join([str(name), *(str(index + 1) for index in where)])] = values[(slice(None), *where)]
+        columns |= series_of(str(name), variable.values)
     return [
         {"seed": outcome.seed, **{name: float(values[number]) for name, values in columns.items()}}
         for number in range(len(columns["time"]))
     ]
 
 
-def _write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
+def series_of(name: str, values: np.ndarray) -> dict[str, np.ndarray]:
+    """Every number of an observable over time, by its name and place, counted from 1 as in the papers."""
+    return {
+        "_".join([name, *(str(index + 1) for index in where)]): values[(slice(None), *where)]
+        for where in np.ndindex(values.shape[1:])
+    }
+
+
+def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """A column that a row lacks is empty in it."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)))
         writer.writeheader()
         writer.writerows(rows)

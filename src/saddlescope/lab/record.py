@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import shutil
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ import numpy as np
 
 from saddlescope.core.files import write_whole
 
+from .export import series_of, write_csv
 from .report import verdict_rows
 from .reproduce import Reproduced, requests_of
 from .request import Request
@@ -43,7 +43,7 @@ def record(results: Sequence[Reproduced], store: Store, out: Path, folder: Path,
         _write_json(place / "verdicts.json", verdict_rows([result]))
         _write_json(place / "runs.json", runs)
         rows = [row for number, (_, _, outcome) in enumerate(trainings) for row in _curve(number, outcome)]
-        write_whole(place / "curves.csv", lambda partial, rows=rows: _write_csv(partial, rows))
+        write_whole(place / "curves.csv", lambda partial, rows=rows: write_csv(partial, rows))
 
 
 def _trainings(result: Reproduced, full: bool) -> Iterator[tuple[list[str], Request, Outcome]]:
@@ -77,28 +77,16 @@ def _where_from(
 def _curve(number: int, outcome: Outcome) -> Iterator[dict[str, Any]]:
     trajectory = outcome.trajectory
     assert trajectory is not None
-    places = np.unique(np.linspace(0, len(trajectory["time"]) - 1, ROWS).round().astype(int))
-    for place in places:
-        row: dict[str, Any] = {"run": number, "step": int(trajectory["step"][place])}
-        for name in outcome.system.observables:
-            values = trajectory[name].values[place]
-            if values.size <= WIDEST and values.ndim <= 2:
-                row |= {
-                    "_".join([name, *(str(index + 1) for index in where)]): f"{values[where]:.5g}"
-                    for where in np.ndindex(values.shape)
-                }
-        yield row
+    columns: dict[str, np.ndarray] = {}
+    for name in outcome.system.observables:
+        values = trajectory[name].values
+        if values[0].size <= WIDEST and values[0].ndim <= 2:
+            columns |= series_of(name, values)
+    for place in np.unique(np.linspace(0, len(trajectory["time"]) - 1, ROWS).round().astype(int)):
+        row = {name: f"{values[place]:.5g}" for name, values in columns.items()}
+        yield {"run": number, "step": int(trajectory["step"][place]), **row}
 
 
 def _write_json(path: Path, value: Any) -> None:
     text = json.dumps(value, indent=1, ensure_ascii=False) + "\n"
     write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8"))
-
-
-def _write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Systems differ in what they observe: a column that a run lacks is empty."""
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, columns)
-        writer.writeheader()
-        writer.writerows(rows)

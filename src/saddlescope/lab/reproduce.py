@@ -101,9 +101,9 @@ def reproduce(
         for experiment in choice.experiments
     }
     wanted = list({request.name: request for group in requests.values() for request in group}.values())
+    names = {request.name: name for (_, name), group in requests.items() for request in group}
     outcomes: dict[str, list[Outcome]] = {}
     for _ in range(ATTEMPTS):
-        names = {request.name: name for (_, name), group in requests.items() for request in group}
         run_missing(store, wanted, tick, names, workers)
         for request in wanted:
             if request.name not in outcomes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from saddlescope.core.claim import (
     bounded,
     close,
     monotone,
+    only,
     ordered,
     scales_as,
     together,
@@ -42,14 +43,6 @@ def _smallest(run: Evidence, largest: float = -500.0) -> str | None:
 def _has_signs(run: Evidence) -> str | None:
     """p of an entry off the support is alpha² or so: below 1e-150, its sign is lost."""
     return None if run.system.spec.log10_alpha >= -150 else "signs of p below 1e-300 cannot be read off"
-
-
-def _only(**fields: Any) -> Callable[[Evidence], str | None]:
-    def reason(run: Evidence) -> str | None:
-        wrong = [name for name, value in fields.items() if getattr(run.system.spec, name) != value]
-        return f"a statement about {wrong[0]} = {fields[wrong[0]]}" if wrong else None
-
-    return reason
 
 
 def _heads(run: Evidence) -> str | None:
@@ -182,7 +175,7 @@ CLAIMS = (
         source=(PAPER, "Eq. (6), (7), Lemma C.6"),
         measured=lambda run: measures.growth_errors(run, 3),
         relation=bounded(1e-5, because="the middle third of a plateau is hundreds of relaxation times from both ends"),
-        applies=_only(log10_alpha=-128.0),
+        applies=only(log10_alpha=-128.0),
         experiment="limit",
     ),
     Claim(
@@ -316,7 +309,7 @@ CLAIMS = (
         source=(PAPER, "Appendix A"),
         measured=answers.what_remains,
         relation=bounded(lower=0.5, because=STAYS),
-        applies=_only(log10_alpha=-32.0),
+        applies=only(log10_alpha=-32.0),
         experiment="scales",
     ),
     Claim(
@@ -469,7 +462,7 @@ CLAIMS = (
         source=(PAPER, "section 6"),
         measured=lambda run: [measures.on_the_move(run, 6)],
         relation=bounded(1.5, because="one entry is on the move at a time: the flow has 1.0 at 1e-16"),
-        applies=_only(log10_alpha=-16.0),
+        applies=only(log10_alpha=-16.0),
         experiment="adam",
     ),
     Claim(
@@ -492,7 +485,7 @@ CLAIMS = (
         source=(PAPER, "section 5, Fig. 2 (d)"),
         measured=lambda run: answers.next_singular_values(run, "vo_values", 3),
         relation=bounded(0.2, because="of what the value has on its way; steps that overlap have one half"),
-        applies=_only(block=None),
+        applies=only(block=None),
         experiment="full",
     ),
     Claim(
@@ -533,7 +526,7 @@ CLAIMS = (
         source=(PAPER, "section 6"),
         measured=lambda run: [answers.late_growth(run)],
         relation=bounded(lower=0.05, because="log t doubles its time: the entry grows by a constant each time"),
-        applies=_only(penalty=0.0),
+        applies=only(penalty=0.0),
         experiment="runaway",
     ),
     Claim(
@@ -543,7 +536,7 @@ CLAIMS = (
         measured=lambda run: [1 + answers.late_growth(run), *measures.times(run, 1) / measures.predicted_times(run, 1)],
         expected=lambda run: np.ones(2),
         relation=close(1e-6, because=SOLVER),
-        applies=_only(penalty=0.01),
+        applies=only(penalty=0.01),
         experiment="runaway",
     ),
     Claim(

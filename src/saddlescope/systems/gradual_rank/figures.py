@@ -9,10 +9,10 @@ import numpy as np
 
 from saddlescope.core.claim import Evidence
 from saddlescope.core.experiment import Figure, Results
+from saddlescope.core.ink import BLACK, GREY, PALE, ramp
 
 from . import measures
 
-GREY, PALE, BLACK = "#777777", "#bbbbbb", "#222222"
 ACCENT = "#009E73"
 CORRECTED = ("#a6dbc4", "#009E73", "#00382a")
 FLOOR = 1e-11
@@ -103,15 +103,8 @@ def _error(run: Evidence) -> dict[int, float]:
 # ---- colours
 
 
-def _ramp(colours: Sequence[str], count: int) -> list[Any]:
-    from matplotlib.colors import LinearSegmentedColormap
-
-    ramp = LinearSegmentedColormap.from_list("ramp", colours)
-    return [ramp(share) for share in np.linspace(0, 1, max(count, 2))[:count]]
-
-
 def _shades(kind: str, count: int) -> list[Any]:
-    return _ramp(SHADES[kind], count)
+    return ramp(SHADES[kind], count)
 
 
 def _colours(run: Evidence) -> dict[int, Any]:
@@ -352,7 +345,7 @@ def figure_staircase(axes: Mapping[str, Any], results: Results) -> None:
     look: dict[str, Any] = {"color": GREY, "mfc": "none", "ms": 5, "lw": 0.8}
     panel.plot(at, [abs(late.get(i, np.nan)) for i in places], "s--", **look, label=f"Algorithm 1, {_scale(run)}")
     small = runs[-4:]
-    for each, colour in zip(small, _ramp(CORRECTED, len(small)), strict=True):
+    for each, colour in zip(small, ramp(CORRECTED, len(small)), strict=True):
         wrong = [max(_error(each).get(i, np.nan), FLOOR) for i in places]
         panel.plot(at, wrong, "o-", color=colour, ms=4, lw=0.8, label=f"corrected, {_scale(each)}")
     panel.set(yscale="log", ylabel="relative error of the time", xlabel="entry, in the order of joining")

@@ -9,11 +9,11 @@ import numpy as np
 
 from saddlescope.core.claim import Evidence
 from saddlescope.core.experiment import Figure, Results
+from saddlescope.core.ink import BLACK, GREY
 
 from . import growth, landscape, measures, prediction, prompts, sweeps
 from .measures import series
 
-GREY, BLACK = "#777777", "#222222"
 BLUES = ("#08306b", "#2171b5", "#6baed6", "#74a9a1", "#9e9ac8")
 SHOWN = 6
 """Seeds that are drawn, as in the paper."""

@@ -119,3 +119,19 @@ def build_frame(spec: MarkovSpec) -> Frame:
         np.array(-(np.exp(truths[-1]) * truths[-1]).sum(-1).mean()),
         probes,
     )
+
+
+# ---- what a network reads of a sequence
+
+
+def shape(spec: MarkovSpec) -> tuple[int, int]:
+    """(outputs, inputs) of the network: one prediction from c tokens where it is trained on windows."""
+    if spec.context is not None and spec.restriction == "windows":
+        return 1, spec.context
+    return spec.positions, spec.inputs
+
+
+def lags(spec: MarkovSpec) -> np.ndarray:
+    """How far each input lies behind the token that is predicted (outputs, inputs); below 1 it must not be seen."""
+    outputs, inputs = shape(spec)
+    return np.arange(outputs)[:, None] + (inputs - outputs + 1) - np.arange(inputs)

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from saddlescope.core.claim import Evidence
+from saddlescope.core.ink import BLACK, GREY, PALE, ramp
 
 from . import markov
 from .measures import series, times
 
-GREY, PALE, BLACK = "#777777", "#bbbbbb", "#222222"
 HEADS = ("#0072B2", "#E69F00", "#009E73", "#56B4E9", "#D55E00", "#999999")
 """Blue, yellow and green as in the paper; more for more heads, and then again."""
 
@@ -68,10 +68,6 @@ def restricted(runs: Iterable[Evidence]) -> list[Evidence]:
     return sorted(found, key=lambda run: (run.system.spec.restriction != "windows", run.system.spec.context))
 
 
-def unrestricted(runs: Iterable[Evidence]) -> list[Evidence]:
-    return [run for run in runs if run.system.spec.context is None]
-
-
 def fresh(runs: Iterable[Evidence]) -> Evidence:
     return next(run for run in runs if run.system.spec.fresh_data)
 
@@ -85,13 +81,6 @@ def furthest(runs: Iterable[Evidence]) -> tuple[Evidence, Evidence]:
 
 
 # ---- colours and axes
-
-
-def ramp(colours: Sequence[str], count: int) -> list[Any]:
-    from matplotlib.colors import LinearSegmentedColormap, to_hex
-
-    ramp = LinearSegmentedColormap.from_list("ramp", colours)
-    return [to_hex(ramp(share)) for share in np.linspace(0, 1, max(count, 2))[:count]]
 
 
 def head(number: int) -> str:

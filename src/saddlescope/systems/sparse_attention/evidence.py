@@ -15,8 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from saddlescope.core.tree import layout_of, ravel
+
 from . import chain, data, reduction
-from .data import Frame, State
+from .data import Frame
 from .spec import MarkovSpec, RegressionSpec
 
 THEOREM = RegressionSpec(
@@ -107,28 +109,16 @@ def _flow(spec: RegressionSpec, coefficients: Any, logits: Any, end: float) -> _
 
     frame = data.build_frame(spec)
     start = reduction.pack(np.atleast_2d(coefficients), np.atleast_2d(logits), frame)
-    fold, flatten = _folding(start)
+    fold = layout_of(start).unravel
     path = integrate(
-        lambda _, flat: flatten(reduction.velocity(fold(flat), frame)),
-        flatten(start),
+        lambda _, flat: ravel(reduction.velocity(fold(flat), frame)),
+        ravel(start),
         0.0,
         end,
         jacobian=lambda _, flat: reduction.jacobian(fold(flat), frame),
     )
     c, q = reduction.unpack(fold(path.state), frame)
     return _Path(path.time, c, reduction.softmax(q, frame.multiplicity), frame)
-
-
-def _folding(like: State) -> tuple[Callable[[np.ndarray], State], Callable[[State], np.ndarray]]:
-    """States from flat vectors, which may have leading axes, and back."""
-    first, second = like.coefficients.shape, like.logits.shape
-    size = like.coefficients.size
-
-    def fold(flat: np.ndarray) -> State:
-        lead = flat.shape[:-1]
-        return State(flat[..., :size].reshape(*lead, *first), flat[..., size:].reshape(*lead, *second))
-
-    return fold, lambda state: np.concatenate([part.ravel() for part in state])
 
 
 @cache
@@ -467,13 +457,12 @@ def _departure(base_scale: float, size: float, random: bool) -> tuple[float, flo
     W, z = (size * part / np.maximum(np.linalg.norm(part, axis=1, keepdims=True), 1e-300) for part in (W, z))
     heads = reduction.pack(W, np.log(1 / T + z), frame)
     mean = reduction.pack(np.zeros((1, 3)), np.zeros((1, T)), symmetric)
-    fold_heads, flatten = _folding(heads)
-    fold_mean, _ = _folding(mean)
+    fold_heads, fold_mean = layout_of(heads).unravel, layout_of(mean).unravel
     cut = heads.coefficients.size + heads.logits.size
 
     def velocity(_: float, flat: np.ndarray) -> np.ndarray:
         parts = (fold_heads(flat[:cut]), frame), (fold_mean(flat[cut:]), symmetric)
-        return np.concatenate([flatten(reduction.velocity(state, of)) for state, of in parts])
+        return np.concatenate([ravel(reduction.velocity(state, of)) for state, of in parts])
 
     def deviation(flat: np.ndarray) -> np.ndarray:
         c, q = reduction.unpack(fold_heads(flat[..., :cut]), frame)
@@ -483,7 +472,7 @@ def _departure(base_scale: float, size: float, random: bool) -> tuple[float, flo
 
     path = integrate(
         velocity,
-        np.concatenate([flatten(heads), flatten(mean)]),
+        np.concatenate([ravel(heads), ravel(mean)]),
         0.0,
         1e3 / base_scale,
         method="dop853",

@@ -9,9 +9,10 @@ import numpy as np
 
 from saddlescope.core.claim import Evidence
 from saddlescope.core.experiment import Figure, Results
+from saddlescope.core.ink import BLACK, GREY, PALE, ramp
 
 from . import drawing, markov, prediction
-from .drawing import BLACK, GREY, HEADS, PALE, REDS
+from .drawing import HEADS, REDS
 from .measures import series, times
 
 ACCENT = "#CC79A7"
@@ -82,7 +83,7 @@ def figure_3(axes: Mapping[str, Any], results: Results) -> None:
 
 
 def _to_contexts(panel: Any, contexts: Sequence[Evidence], run: Evidence) -> None:
-    models, colours = drawing.restricted(contexts), drawing.ramp(REDS, run.system.spec.patterns)
+    models, colours = drawing.restricted(contexts), ramp(REDS, run.system.spec.patterns)
     for model, distance in zip(models, markov.divergences_from(run, models), strict=True):
         band = model.system.spec.restriction == "band"
         colour = colours[max(drawing.visible(model) - 1, 0)]
@@ -92,7 +93,7 @@ def _to_contexts(panel: Any, contexts: Sequence[Evidence], run: Evidence) -> Non
 
 def _family(panel: Any, groups: Mapping[Any, Sequence[Evidence]], name: str, own_levels: bool) -> None:
     """Excess losses, one colour for each value of a field; further seeds are thin."""
-    for (value, runs), colour in zip(groups.items(), drawing.ramp(BLUES, len(groups)), strict=True):
+    for (value, runs), colour in zip(groups.items(), ramp(BLUES, len(groups)), strict=True):
         for number, run in enumerate(runs):
             look = {"lw": 0.6, "alpha": 0.7} if number else {"label": f"{name} = {value:g}"}
             drawing.excess(panel, run, color=colour, **look)
@@ -115,9 +116,9 @@ def figure_4(axes: Mapping[str, Any], results: Results) -> None:
 
 
 def figure_5(axes: Mapping[str, Any], results: Results) -> None:
-    groups = drawing.by_field(drawing.unrestricted(results["sizes"]), "samples")
+    groups = drawing.by_field(markov.unrestricted(results["sizes"]), "samples")
     runs = [group[0] for group in groups.values()]
-    panel, colours = axes["a"], drawing.ramp(BLUES, len(runs))
+    panel, colours = axes["a"], ramp(BLUES, len(runs))
     best = [series(run, "excess").min() for run in runs]
     panel.plot(list(groups), best, color=PALE, lw=1, zorder=1)
     for count, value, colour in zip(groups, best, colours, strict=True):
@@ -317,7 +318,7 @@ def figure_map(axes: Mapping[str, Any], results: Results) -> None:
     panel = axes["a"]
     groups = drawing.by_field(results["opposed"], "importance_ratio")
     patterns = results["opposed"][0].system.spec.patterns
-    colours = drawing.ramp(REDS, patterns)
+    colours = ramp(REDS, patterns)
     for height, runs in enumerate(groups.values()):
         runs = sorted(runs, key=lambda run: -run.system.spec.init_value)
         sizes = np.array([-run.system.spec.init_value for run in runs])
@@ -351,7 +352,7 @@ def _deviations(panel: Any, runs: Sequence[Evidence]) -> None:
     """Of one problem, the paper's, from several distances; with both windows in which Theorem 2 is to bound them."""
     same = [run for run in runs if _problem(run) == _problem(runs[0])]
     groups = drawing.by_field(same, "init_noise")
-    for (noise, group), colour in zip(groups.items(), drawing.ramp(BLUES, len(groups)), strict=True):
+    for (noise, group), colour in zip(groups.items(), ramp(BLUES, len(groups)), strict=True):
         run = group[0]
         time, apart = series(run, "time"), series(run, "deviation")
         size, rate = apart[0], max(run.system.spec.strengths)
@@ -370,7 +371,7 @@ def _deviations(panel: Any, runs: Sequence[Evidence]) -> None:
 
 def _growths(panel: Any, runs: Sequence[Evidence]) -> None:
     groups = drawing.by_field(runs, "base_scale")
-    for (scale, group), colour in zip(groups.items(), drawing.ramp(REDS, len(groups)), strict=True):
+    for (scale, group), colour in zip(groups.items(), ramp(REDS, len(groups)), strict=True):
         for number, run in enumerate(group):
             time, apart = series(run, "time"), series(run, "deviation")
             label = None if number else f"$b_0$ = {scale:g}"
@@ -435,7 +436,7 @@ def figure_removals(axes: Mapping[str, Any], results: Results) -> None:
 def figure_many(axes: Mapping[str, Any], results: Results) -> None:
     run, panel = results["many"][0], axes["a"]
     residual, strengths = series(run, "residual"), np.array(run.system.spec.strengths)
-    for k, colour in enumerate(drawing.ramp(REDS, len(strengths))):
+    for k, colour in enumerate(ramp(REDS, len(strengths))):
         panel.plot(series(run, "time"), 1 - residual[:, k], color=colour, lw=1)
     panel.set(xlabel="time", xlim=(0, series(run, "time")[-1]))
     panel.set(ylabel="share of the pattern that is learned", ylim=(-0.1, 1.1))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from saddlescope.core.claim import Claim, Evidence, all_of, bounded, close, monotone, ordered, scales_as, together
+from saddlescope.core.claim import Claim, Evidence, all_of, bounded, close, monotone, only, ordered, scales_as, together
 
 from . import measures, prediction
 
@@ -20,14 +20,6 @@ SAMPLING = "400,000 sequences leave a sampling error of one to two percent"
 NOISE = "heads do not start alike: noise of 0.04 on the logits, grown to a tenth, enters squared"
 CREEP = "on a plateau heads still creep towards a vertex, as a power of time"
 FAR = "the attention of a head that has arrived; 1 − s_1 falls as t^(-1/2) only"
-
-
-def only(**fields: Any) -> Callable[[Evidence], str | None]:
-    def reason(run: Evidence) -> str | None:
-        wrong = [name for name, value in fields.items() if getattr(run.system.spec, name) != value]
-        return f"a statement about {wrong[0]} = {fields[wrong[0]]}" if wrong else None
-
-    return reason
 
 
 def _lasting(run: Evidence) -> str | None:

@@ -10,8 +10,8 @@ import numpy as np
 
 from saddlescope.core.claim import Evidence
 
+from .chain import lags
 from .measures import series
-from .plateaus import plateau_excess
 
 LOOKS = 0.25
 """Part of the way from its attention at the start to all of it at which a head is said to look at an interval."""
@@ -185,6 +185,10 @@ def divergences_from(run: Evidence, others: Sequence[Evidence]) -> np.ndarray:
     return np.stack([divergence_between(series(other, "probe")[best(other)[1]], probe) for other in others])
 
 
+def unrestricted(runs: Sequence[Evidence]) -> list[Evidence]:
+    return [run for run in runs if run.system.spec.context is None]
+
+
 def by_context(runs: Sequence[Evidence]) -> list[Evidence]:
     """Models trained on windows, from the shortest context to the longest."""
     chosen = [run for run in runs if run.system.spec.context and run.system.spec.restriction == "windows"]
@@ -196,9 +200,7 @@ def by_context(runs: Sequence[Evidence]) -> list[Evidence]:
 
 def lag_profile(run: Evidence) -> np.ndarray:
     """Attention at the end by lag 1, 2, ..., w, added over heads and averaged over predictions."""
-    maps = series(run, "map")[-1].sum(0)
-    outputs, inputs = maps.shape
-    behind = np.arange(outputs)[:, None] + (inputs - outputs + 1) - np.arange(inputs)
+    maps, behind = series(run, "map")[-1].sum(0), lags(run.system.spec)
     seen = [maps[behind == lag] for lag in range(1, run.system.spec.window + 1)]
     return np.array([found.mean() if found.size else np.nan for found in seen])
 
@@ -239,7 +241,3 @@ def truncated_excess(run: Evidence, learned: int) -> float:
     truths = run.system.start(run.seed).frame.truths
     truth, part = np.asarray(truths[-1], float), np.asarray(truths[learned - 1], float)
     return float((np.exp(truth) * (truth - part)).sum(-1).mean())
-
-
-def convex_excess(run: Evidence, learned: int) -> float:
-    return plateau_excess(run.system.spec.chain, learned)

@@ -15,7 +15,7 @@ import numpy as np
 from saddlescope.core import precision  # noqa: F401  (64 bits before the first trace)
 from saddlescope.core.source import source
 
-from .chain import Frame, Tokens
+from .chain import Frame, Tokens, lags, shape
 from .spec import FullSpec, MarkovSpec
 
 
@@ -70,19 +70,6 @@ def _back_to_rows(kept: tuple[Any, int], slope: Any) -> tuple[Any, None]:
 
 
 look_up.defvjp(_looked_up, _back_to_rows)
-
-
-def shape(spec: MarkovSpec) -> tuple[int, int]:
-    """(outputs, inputs) of the network: one prediction from c tokens where it is trained on windows."""
-    if spec.context is not None and spec.restriction == "windows":
-        return 1, spec.context
-    return spec.positions, spec.inputs
-
-
-def lags(spec: MarkovSpec) -> np.ndarray:
-    """How far each input lies behind the token that is predicted (outputs, inputs); below 1 it must not be seen."""
-    outputs, inputs = shape(spec)
-    return np.arange(outputs)[:, None] + (inputs - outputs + 1) - np.arange(inputs)
 
 
 @source("yuksel2025", "section 2.1, causal mask")

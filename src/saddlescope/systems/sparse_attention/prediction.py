@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from saddlescope.core.source import source
+from saddlescope.core.tree import layout_of, ravel
 
 from . import reduction
 from .data import Frame, State, build_frame
@@ -62,22 +63,15 @@ def first_stage(spec: RegressionSpec, state: State, frame: Frame) -> float | Non
     symmetric = frame._replace(copies=np.array(float(spec.heads)))
     coefficients, logits = reduction.unpack(state, frame)
     mean = reduction.pack(coefficients.mean(0, keepdims=True), logits.mean(0, keepdims=True), symmetric)
-    place = spec.by_importance[0]
-    shape = mean.coefficients.shape
-
-    def fold(flat: np.ndarray) -> State:
-        return State(flat[: shape[1]].reshape(shape), flat[shape[1] :].reshape(1, -1))
-
-    def flatten(point: State) -> np.ndarray:
-        return np.concatenate([part.ravel() for part in point])
+    place, fold = spec.by_importance[0], layout_of(mean).unravel
 
     def gap(flat: np.ndarray) -> np.ndarray:
         view = reduction.view_state(fold(flat), symmetric, spec.heads)
         return np.atleast_1d(reduction.measure(view, symmetric)["residual"][place] - 0.5)
 
     path = integrate(
-        lambda _, flat: flatten(reduction.velocity(fold(flat), symmetric)),
-        flatten(mean),
+        lambda _, flat: ravel(reduction.velocity(fold(flat), symmetric)),
+        ravel(mean),
         0.0,
         LONGEST,
         jacobian=lambda _, flat: reduction.jacobian(fold(flat), symmetric),
@@ -134,17 +128,14 @@ def parting_exponent(spec: RegressionSpec, end: float) -> tuple[np.ndarray, np.n
         coupled=True, lumped=True, init_noise=0.0, value_noise=0.0, init_value=0.0, features="orthonormal"
     )
     frame = build_frame(alone)
-    size, basis = len(frame.basis) + len(frame.multiplicity), len(frame.basis)
-
-    def fold(flat: np.ndarray) -> State:
-        return State(flat[:basis][None], flat[basis:][None])
+    origin = State(np.zeros((1, len(frame.basis))), np.zeros((1, len(frame.multiplicity))))
+    layout = layout_of(origin)
 
     def velocity(_: float, flat: np.ndarray) -> np.ndarray:
-        state, difference = fold(flat[:size]), fold(flat[size:])
-        moves = (*reduction.velocity(state, frame), *reduction.linearized(state, frame, apart=True)(difference))
-        return np.concatenate([part[0] for part in moves])
+        state, difference = (layout.unravel(half) for half in np.split(flat, 2))
+        moved = reduction.linearized(state, frame, apart=True)(difference)
+        return np.concatenate([ravel(reduction.velocity(state, frame)), ravel(moved)])
 
-    begin = np.zeros(2 * size)
-    begin[size + basis + spec.by_importance[1]] = 1.0
-    path = integrate(velocity, begin, 0.0, end, rtol=1e-8)
-    return path.time, np.log(np.linalg.norm(path.state[:, size:], axis=1))
+    apart = origin._replace(logits=np.eye(1, len(frame.multiplicity), spec.by_importance[1]))
+    path = integrate(velocity, np.concatenate([ravel(origin), ravel(apart)]), 0.0, end, rtol=1e-8)
+    return path.time, np.log(np.linalg.norm(path.state[:, layout.size :], axis=1))

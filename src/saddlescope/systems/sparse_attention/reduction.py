@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from saddlescope.core.source import source
+from saddlescope.core.tree import layout_of
 
 from .data import Frame, State, Weights
 
@@ -102,14 +103,10 @@ def linearized(state: State, frame: Frame, apart: bool = False) -> Callable[[Sta
 
 def jacobian(state: State, frame: Frame) -> Any:
     """d velocity / d state, over the ravelled state."""
-    sizes = [int(np.prod(leaf.shape)) for leaf in state]
-    eye = np.eye(sum(sizes))
-    units = State(
-        eye[:, : sizes[0]].reshape(-1, *state.coefficients.shape), eye[:, sizes[0] :].reshape(-1, *state.logits.shape)
-    )
-    columns = linearized(state, frame)(units)
+    layout = layout_of(state)
+    columns = linearized(state, frame)(layout.unravel(np.eye(layout.size)))
     xp = columns.logits.__array_namespace__()
-    return xp.concat([leaf.reshape(len(eye), -1) for leaf in columns], axis=1).T
+    return xp.concat([leaf.reshape(layout.size, -1) for leaf in columns], axis=1).T
 
 
 def view_state(state: State, frame: Frame, heads: int) -> View:

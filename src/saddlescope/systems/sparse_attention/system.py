@@ -19,6 +19,8 @@ from .spec import PAPER_FULL, PAPER_MINIMAL, FullSpec, MarkovSpec, RegressionSpe
 ARRIVED = 1e-3
 """Of the loss at V = 0: a run without a horizon ends when no more than this is left above the last plateau."""
 
+TINY_FLOW = {"positions": 6, "patterns": 2, "heads": 2, "dimension": 3, "base_scale": 3.0, "init_noise": 0.2}
+
 
 class Regression(System):
     name = "sparse_attention"
@@ -28,35 +30,10 @@ class Regression(System):
     spec: RegressionSpec
     faces = ("train", "flow", "predict")
     presets = {
-        "tiny": {"positions": 6, "patterns": 2, "heads": 2, "dimension": 3, "base_scale": 3.0, "init_noise": 0.2},
-        "tiny_any": {
-            "positions": 6,
-            "patterns": 2,
-            "heads": 3,
-            "dimension": 3,
-            "base_scale": 3.0,
-            "init_noise": 0.2,
-            "value_noise": 0.1,
-            "features": "orthogonal",
-        },
-        "tiny_lumped": {
-            "positions": 9,
-            "patterns": 2,
-            "heads": 2,
-            "dimension": 3,
-            "base_scale": 3.0,
-            "init_noise": 0.2,
-            "lumped": True,
-        },
-        "tiny_coupled": {
-            "positions": 6,
-            "patterns": 2,
-            "heads": 2,
-            "dimension": 3,
-            "base_scale": 3.0,
-            "init_noise": 0.2,
-            "coupled": True,
-        },
+        "tiny": TINY_FLOW,
+        "tiny_any": {**TINY_FLOW, "heads": 3, "value_noise": 0.1, "features": "orthogonal"},
+        "tiny_lumped": {**TINY_FLOW, "positions": 9, "lumped": True},
+        "tiny_coupled": {**TINY_FLOW, "coupled": True},
         "quick": {},
         "paper": {"features": "orthogonal"},
     }

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from saddlescope.core.claim import Claim, Evidence, all_of, bounded, close, monotone, ordered, together
+from saddlescope.core.claim import Claim, Evidence, all_of, bounded, close, monotone, only, ordered, together
 
 from . import markov, measures
-from .flow_claims import COUNT, ORDER, OURS, PAPER, by, only
+from .flow_claims import COUNT, ORDER, OURS, PAPER, by
 
 FLAT = "the flattest part of a plateau that still drifts, and a prediction from 2000 sequences, right to half a percent"
 RECORD = "steps are recorded every two percent; two runs differ by chance in their mini-batches"
@@ -27,10 +27,6 @@ def _third(run: Evidence) -> str | None:
 
 def _furthest(run: Evidence) -> str | None:
     return None if 1 not in run.system.spec.lags[0] else "a statement about the reversed order"
-
-
-def _free(runs: Sequence[Evidence]) -> list[Evidence]:
-    return [run for run in runs if not run.system.spec.context]
 
 
 def _stage_ratios(runs: Sequence[Evidence]) -> list[list[float]]:
@@ -64,7 +60,7 @@ def _early_stop_contexts(runs: Sequence[Evidence]) -> list[int]:
     """For each number of sequences, which of the restricted models is nearest when the loss is least."""
     others = markov.by_context(runs)
     chosen = []
-    for run in by(_free(runs), "samples"):
+    for run in by(markov.unrestricted(runs), "samples"):
         place = markov.best(run)[1]
         chosen.append(int(np.argmin(markov.divergences_from(run, others)[:, place])))
     return chosen
@@ -76,7 +72,7 @@ def _ends_and_returns(numbers: Sequence[int]) -> list[int]:
 
 def _approached(runs: Sequence[Evidence]) -> np.ndarray:
     """Steps at which the transformer is nearest to each of the restricted models, from the shortest context on."""
-    (run,) = _free(runs)
+    (run,) = markov.unrestricted(runs)
     others = markov.by_context(runs)
     return markov.steps(run)[markov.divergences_from(run, others).argmin(1)]
 
@@ -368,7 +364,7 @@ FULL_CLAIMS = (
         name="fewer_data_fewer_stages",
         says="The fewer the sequences, the fewer stages lie above the least loss on the way.",
         source=(PAPER, "section C.2, Fig. 5 left"),
-        measured=lambda runs: [markov.stages_at_best(run) for run in by(_free(runs), "samples")],
+        measured=lambda runs: [markov.stages_at_best(run) for run in by(markov.unrestricted(runs), "samples")],
         relation=monotone("rises", because=COUNT),
         experiment="sizes",
         seeds=together(5),
@@ -377,7 +373,7 @@ FULL_CLAIMS = (
         name="stages_lost",
         says="Between the smallest and the largest training set, two or more stages are lost.",
         source=(PAPER, "section C.2, Fig. 5 left"),
-        measured=lambda runs: [np.ptp([markov.stages_at_best(run) for run in _free(runs)])],
+        measured=lambda runs: [np.ptp([markov.stages_at_best(run) for run in markov.unrestricted(runs)])],
         relation=bounded(lower=2, because=COUNT),
         experiment="sizes",
         seeds=together(5),
