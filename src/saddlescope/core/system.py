@@ -52,7 +52,8 @@ class System(ABC):
     its runs may be stored: its name, version and sources say all that decides them), columns (entries of Stage.extra
     that tables show, and under which heading), ends_on_arrival (whether a run without a set horizon ends as soon as it
     has arrived), watched (when training looks for passages: a system whose observables cost as much as a step of
-    training looks at snapshots only).
+    training looks at snapshots only), remembered (fields of the frame that record the start, and so move with the seed),
+    timed (observables that `over_time` makes of others and of time).
     """
 
     name: ClassVar[str]
@@ -67,6 +68,8 @@ class System(ABC):
     kept: ClassVar[bool] = True
     ends_on_arrival: ClassVar[bool] = False
     watched: ClassVar[Literal["every step", "snapshots"]] = "every step"
+    remembered: ClassVar[tuple[str, ...]] = ()
+    timed: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     columns: ClassVar[Mapping[str, str]] = {}
     claims: ClassVar[Sequence[Any]] = ()
     spec: Any
@@ -133,6 +136,10 @@ class System(ABC):
         """Named observables, "loss" among them, with the dimensions that `observables` declares."""
         raise self._undeclared("measure")
 
+    def over_time(self, time: Any, observables: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The observables of `timed`, from series of the others."""
+        return {}
+
     def clock(self, frame: Any) -> float:
         """Time of this system per unit of gradient-flow time: a step of GD advances clock * learning_rate."""
         return 1.0
@@ -158,6 +165,10 @@ class System(ABC):
     def descend(self, state: Any, frame: Any, learning_rate: Any) -> Any:
         """The exact image, under `reduce`, of one step of gradient descent on the whole problem."""
         raise self._undeclared("descend")
+
+    def stable_rate(self, frame: Any) -> float | None:
+        """The learning rate above which full-batch GD overshoots from the start on; None where nothing is known."""
+        return None
 
     # ---- flow --------------------------------------------------------------------------------------------
 

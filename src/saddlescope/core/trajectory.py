@@ -30,15 +30,15 @@ def build_trajectory(
     extra: Mapping[str, Any] | None = None,
     step: np.ndarray | None = None,
 ) -> xarray.Dataset:
-    """Dims: time and those that `system.observables` declares; attrs carry where it comes from and how it ended.
+    """Dims: time and those that the system declares; attrs carry where it comes from and how it ended.
 
     step: a second coordinate along time, of training.
     """
     import xarray
 
-    variables = {
-        name: (("time", *system.observables[name]), np.asarray(observables[name])) for name in system.observables
-    }
+    dimensions = {**system.observables, **system.timed}
+    observables = {**observables, **system.over_time(np.asarray(time, float), observables)}
+    variables = {name: (("time", *others), np.asarray(observables[name])) for name, others in dimensions.items()}
     attrs = {
         "system": system.name,
         "face": face,

@@ -49,6 +49,12 @@ def flat_measure(system: System, layout: Layout):
     return jax.jit(measure)
 
 
+@by_code
+def flat_conserved(system: System, layout: Layout):
+    """(flat state, frame) -> what the flow keeps."""
+    return jax.jit(lambda flat, frame: system.conserved(layout.unravel(flat), frame))
+
+
 Signal = tuple[str, tuple[int, ...]]
 """A number that a mark looks at: an observable and the place in it."""
 

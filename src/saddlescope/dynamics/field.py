@@ -116,4 +116,9 @@ class Field:
         """Conserved quantities at flat states (n, size), with the state's axis first."""
         if self.system.batched:
             return np.asarray(self.system.conserved(self.layout.unravel(states), self.frame))
+        if self.system.arrays == "jax":
+            from .compiled import flat_conserved
+
+            kept = flat_conserved(self.system, self.layout)
+            return np.stack([kept(state, self.frame) for state in states])
         return np.stack([self.system.conserved(self.layout.unravel(state), self.frame) for state in states])

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 POINTS = 800
 """Saved points a trajectory is thinned to; passages are kept besides."""
 
+FEWEST = 200
+"""Points at which a flow in log-time is saved at least: its steps are as long as a method of high order allows."""
+
 PROLONGATIONS = 6
 """How often a run without a set horizon is doubled before it is given up as not arriving."""
 
@@ -54,7 +57,8 @@ def flow(
     if prediction is None and "predict" in system.faces:
         prediction = system.predict(start)
     field = Field.of(system, start)
-    chosen = chosen.for_state(field.layout.size, free=system.declares("linearize") and field.scale is None)
+    free = system.declares("linearize") and field.scale is None
+    chosen = chosen.for_state(field.layout.size, free=free, jacobian=system.declares("jacobian"))
     horizon = system.spec.horizon
     prolong = horizon is None
     if prolong:
@@ -114,6 +118,7 @@ def _integrate(
             jacobian=field.jacobian,
             watch=watch,
             stop=watch_clock,
+            spacing=np.inf if field.scale is None else (span[1] - span[0]) / FEWEST,
             **settings,
         )
     else:

@@ -15,11 +15,15 @@ DIFFRAX_METHODS = {"tsit5": "Tsit5", "dopri8": "Dopri8", "kvaerno5": "Kvaerno5"}
 
 FREE_METHOD = "rodas5p-cg"
 
+LARGEST_DIFFERENCED = 2000
+"""Numbers of a state beyond which a Jacobian by differences, which lsoda may want, costs more than an explicit method."""
+
 
 @dataclass(frozen=True)
 class Solver:
     """method: lsoda, radau, bdf, dop853 (SciPy), tsit5, dopri8 (explicit) or kvaerno5 (implicit; diffrax), rodas5p-cg
-    (matrix-free, for large gradient flows), or auto: lsoda, and rodas5p-cg where the state is large.
+    (matrix-free, for large gradient flows), or auto: lsoda; where the state is large, rodas5p-cg if products with the
+    Jacobian can be had, and dop853 if nothing is known of it.
 
     rtol, atol: error per step. `atol` is an upper bound: it shrinks with the initial state, whose smallness decides
     when stages come.
@@ -39,11 +43,16 @@ class Solver:
     def backend(self) -> str:
         return "scipy" if self.method in SCIPY_METHODS else "diffrax"
 
-    def for_state(self, size: int, free: bool) -> Solver:
-        """With `auto` decided for a state of `size` numbers; free: whether products with the Jacobian can be had."""
+    def for_state(self, size: int, free: bool, jacobian: bool) -> Solver:
+        """With `auto` decided for a state of `size` numbers; free: whether products with the Jacobian can be had.
+
+        jacobian: whether it is known; differences would take as many evaluations as there are numbers.
+        """
         if self.method != "auto":
             return self
-        return replace(self, method=FREE_METHOD if free and size > DENSE else "lsoda")
+        if free and size > DENSE:
+            return replace(self, method=FREE_METHOD)
+        return replace(self, method="lsoda" if jacobian or size <= LARGEST_DIFFERENCED else "dop853")
 
     def atol_for(self, states: np.ndarray) -> float:
         """Absolute tolerance for runs from these states."""

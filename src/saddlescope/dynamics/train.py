@@ -269,15 +269,23 @@ class _Run:
 
     def _result(self, prolonged: bool, time: np.ndarray, observables: dict[str, np.ndarray]) -> str:
         if self.diverged is not None:
-            return f"diverged: weights overflowed at step {self.diverged}; {self._stable_rate()}"
+            return f"diverged: weights overflowed at step {self.diverged}; {self._advice()}"
         first, last = observables["loss"][0], observables["loss"][-1]
         if not last <= 1e6 * abs(first):
-            return f"diverged: the loss grew from {first:.3g} to {last:.3g}; {self._stable_rate()}"
-        return horizon_result(self.system, self.frame, time, observables, self.prediction, float(time[-1]), prolonged)
+            return f"diverged: the loss grew from {first:.3g} to {last:.3g}; {self._advice()}"
+        rate, bound = self.system.spec.learning_rate, self._stable_rate()
+        found = horizon_result(self.system, self.frame, time, observables, self.prediction, float(time[-1]), prolonged)
+        return found if bound is None or rate <= bound else f"{found}: learning_rate {rate:.3g} overshoots; {self._advice()}"
 
-    def _stable_rate(self) -> str:
-        """What a diverged run should try: GD is stable at a minimum below 2 / (largest curvature)."""
+    def _stable_rate(self) -> float | None:
+        return self.system.stable_rate(self.frame) if self.plain else None
+
+    def _advice(self) -> str:
+        """What a run that diverged or overshot should try: GD is stable where the curvature is below 2 / rate."""
         system, known, rate = self.system, self.prediction, self.system.spec.learning_rate
+        bound = self._stable_rate()
+        if bound is not None and rate > bound:
+            return f"at the start GD is stable below learning_rate {bound:.3g}"
         if self.plain and known is not None and known.plateaus and system.declares("jacobian"):
             slopes = np.linalg.eigvals(system.jacobian(known.plateaus[-1], self.frame)).real
             bound = 2 / (-slopes.min() * system.clock(self.frame))

@@ -56,12 +56,14 @@ def integrate(
     jacobian: Callable[[float, np.ndarray], np.ndarray] | None = None,
     watch: Callable[[np.ndarray], np.ndarray] | None = None,
     stop: Callable[[float, np.ndarray], bool] | None = None,
+    spacing: float = np.inf,
     max_steps: int = 1_000_000,
 ) -> Path:
     """Integrate from `start` to `end`.
 
     watch: signals of the state whose zero crossings are located and reported as (time, which).
     stop: asked after each step; True ends the run early.
+    spacing: longer steps are saved at points in between too, on the stepper's own interpolant.
     """
     options: dict[str, Any] = {"rtol": rtol, "atol": atol}
     if method != "dop853":
@@ -81,13 +83,16 @@ def integrate(
             if not np.isfinite(stepper.y).all():
                 outcome = DIVERGED
                 break
+            inside = list(_between(stepper, spacing))
             if watch:
                 after = watch(stepper.y)
                 for time, which, found in _crossings(stepper, watch, before, after):
                     crossings.append((time, which))
-                    times.append(time)
-                    states.append(found)
+                    inside.append((time, found))
                 before = after
+            for time, found in sorted(inside, key=lambda point: point[0]):
+                times.append(time)
+                states.append(found)
             times.append(stepper.t)
             states.append(stepper.y.copy())
             if stop and stop(stepper.t, stepper.y):
@@ -97,6 +102,15 @@ def integrate(
                 outcome = MAX_STEPS
                 break
     return Path(np.array(times), np.array(states), outcome, tuple(crossings), stepper.nfev)
+
+
+def _between(stepper, spacing: float):
+    """Points inside the last step, at most `spacing` apart."""
+    pieces = int(np.ceil((stepper.t - stepper.t_old) / spacing))
+    if pieces > 1:
+        inside = stepper.dense_output()
+        for time in np.linspace(stepper.t_old, stepper.t, pieces + 1)[1:-1]:
+            yield float(time), inside(time)
 
 
 def _crossings(stepper, watch, before, after):

@@ -1,0 +1,4 @@
+"""What the paper says."""
+
+CLAIMS = ()
+VARIANT_CLAIMS = ()

@@ -1,0 +1,360 @@
+"""The one-layer transformer of Eq. (1) on the co-occurrence task, at any width; and variants that are only trained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from saddlescope.core.stage import Mark, Prediction, Stage
+from saddlescope.core.system import Limit, Start, Symmetry, System
+
+from . import claims, data
+from .data import PAPER, Frame, Sentences, State, Weights
+from .spec import CooccurrenceSpec, VariantSpec
+
+TINY = {"width": 64, "samples": 12, "tokens": 3, "test_sets": 1, "horizon": 1e3, "steps": 50, "learning_rate": 1e-3}
+APPENDIX = {
+    "width": 128,
+    "neurons": 256,
+    "samples": 60,
+    "tokens": 5,
+    "vocabulary": 64,
+    "init": "kaiming",
+    "output": "kaiming",
+    "learning_rate": 0.01,
+    "steps": 30_000,
+    "data_seed": 1,
+    "test_sets": 20,
+}
+"""Appendix A; that a too has the scale of Kaiming's start is what gives the phases their lengths. The paper gives no seeds."""
+
+MARKS = (Mark("one_signal_rate", 0.0, "falls"), Mark("worst_margin", 0.0, "stays above"))
+STAGES = (
+    Stage(1, None, None, "T0.5: one-signal loss peaks"),
+    Stage(2, None, None, "T1: all sentences right"),
+)
+
+
+class Cooccurrence(System):
+    name = "cooccurrence"
+    paper = PAPER
+    summary = "the MLP learns which words count, then attention and MLP widen the margin together"
+    spec_type = CooccurrenceSpec
+    spec: CooccurrenceSpec
+    faces = ("train", "flow", "predict")
+    arrays = "jax"
+    remembered = ("start", "energy", "output")
+    presets = {
+        "tiny": {**TINY, "sampled_neurons": 2},
+        "tiny_drawn": {**TINY, "width": 5000, "neurons": 2, "sampled_neurons": 2, "learning_rate": 1e-5},
+        "tiny_repeats": {**TINY, "vocabulary": 12, "init": "kaiming", "output": "kaiming", "sampled_neurons": 0},
+        "tiny_endless": {**TINY, "samples": None, "tokens": 4, "sampled_neurons": 1},
+        "quick": {},
+        "paper": APPENDIX,
+    }
+    observables = {
+        "loss": (),
+        "train_loss": (),
+        "test_loss": (),
+        "type_loss": ("type",),
+        "test_type_loss": ("type",),
+        "pull": ("type",),
+        "margin": ("sample",),
+        "worst_margin": (),
+        "test_margin": ("type",),
+        "balance_ratio": (),
+        "one_signal_loss": (),
+        "one_signal_rate": (),
+        "value": ("word",),
+        "value_rate": ("signal",),
+        "value_rate_by_neurons": ("signal",),
+        "neuron_share": (),
+        "attention_share": (),
+        "readout_change": (),
+        "score_change": ("key", "query"),
+        "score_rate": ("key", "query"),
+        "value_gram_change": ("key", "query"),
+        "value_gram_rate": ("key", "query"),
+        "attention_change": ("key", "query"),
+        "attention_rate": ("key", "query"),
+        "moved_scores": (),
+        "moved_word_scores": (),
+        "moved_values": (),
+        "moved_keys": (),
+        "moved_queries": (),
+        "moved_attention": (),
+        "moved_word_attention": (),
+        "word_attention_rate": (),
+        "signal_word_attention_rate": (),
+        "cross_value": (),
+        "neuron_value": ("neuron", "signal"),
+        "neuron_change": ("neuron", "signal"),
+        "neuron_rate": ("neuron", "signal"),
+        "neuron_word_change": ("neuron",),
+        "neuron_word_rate": ("neuron",),
+        "neuron_output_change": ("neuron",),
+        "neuron_gram_change": ("neuron",),
+        "neuron_gram_rate": ("neuron",),
+        "neuron_norm_change": ("neuron",),
+        "cross_neuron": ("neuron",),
+    }
+    timed = {"loss_tau": ()}
+    columns = {"limit_time": "from zero"}
+    claims = claims.CLAIMS
+
+    @property
+    def code(self) -> tuple:
+        return (type(self),)
+
+    @property
+    def starts_reduced(self) -> bool:
+        return self.spec.reduced_start
+
+    @property
+    def trains_exactly(self) -> bool:
+        return self.spec.gram or self.starts_reduced
+
+    def start(self, seed: int) -> Start:
+        spec, (train, test, size) = self.spec, self._sentences
+        if spec.reduced_start:
+            grams, energy, output = data.draw_grams(spec, size, seed)
+        else:
+            weights, output = data.initial_weights(spec, size, seed)
+            grams, energy = data.grams_of(weights, output, spec.followed), float(output @ output)
+        frame = Frame(
+            train,
+            test,
+            data.learned_words(spec, size),
+            np.array(np.sqrt(spec.width)),
+            data.units_of(spec),
+            grams._replace(value=np.zeros(size)),
+            np.array(energy),
+            output,
+        )
+        if spec.reduced_start:
+            return Start(State(grams.value, *(np.zeros_like(part) for part in grams[1:])), frame)
+        return Start(weights, frame)
+
+    @cached_property
+    def _sentences(self) -> tuple[Sentences, Sentences, int]:
+        return data.draw_sentences(self.spec)
+
+    def view(self, point: Weights | State, frame: Frame) -> State:
+        return self.reduce(point, frame) if isinstance(point, Weights) else point
+
+    def measure(self, view: State, frame: Frame) -> dict[str, Any]:
+        from . import reduction
+
+        return reduction.measure(view, frame)
+
+    def over_time(self, time: np.ndarray, observables: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {"loss_tau": time * observables["loss"]}
+
+    def clock(self, frame: Frame) -> float:
+        return float(frame.start.readout)
+
+    # ---- train
+
+    def loss(self, weights: Weights, frame: Frame, batch: Sentences | None = None, key: Any = None) -> Any:
+        from . import network
+
+        return network.mean_loss(weights, frame, frame.train if batch is None else batch)
+
+    def samples(self, frame: Frame) -> Sentences:
+        return frame.train
+
+    def descend(self, state: State, frame: Frame, learning_rate: Any) -> State:
+        from . import reduction
+
+        return reduction.descend(state, frame, learning_rate)
+
+    def stable_rate(self, frame: Frame) -> float:
+        from .prediction import curvature, frozen
+
+        return 2 / (curvature(frozen(frame)) * self.clock(frame))
+
+    # ---- flow
+
+    def reduce(self, weights: Weights, frame: Frame) -> State:
+        from . import reduction
+
+        return reduction.reduce(weights, frame)
+
+    def velocity(self, state: State, frame: Frame) -> State:
+        from . import reduction
+
+        return reduction.velocity(state, frame)
+
+    def conserved(self, point: Weights | State, frame: Frame) -> Any:
+        from . import reduction
+
+        return reduction.conserved(self.view(point, frame), frame)
+
+    def largest_weight(self, point: Weights | State, frame: Frame) -> Any:
+        from . import reduction
+
+        return reduction.largest_weight(self.view(point, frame), frame)
+
+    def warp(self, frame: Frame) -> float:
+        return 1.0
+
+    # ---- predict
+
+    def predict(self, start: Start) -> Prediction:
+        from saddlescope.analysis.stages import stages_at_marks
+
+        from . import prediction
+
+        spec, frame = self.spec, start.frame
+        grams = data.grams_of(start.point, frame.output, 0) if isinstance(start.point, Weights) else start.point
+        horizon = spec.horizon or prediction.LONGEST
+        whole, course = prediction.course_of(frame, np.asarray(grams.value), horizon)
+        late, pace = prediction.late_of(spec, frame), prediction.pace(frame)
+        limit = prediction.limit_course(spec, frame)
+        losses = prediction.log_loss(whole.margin) @ frame.train.weights
+        series = {"loss": losses, "one_signal_rate": whole.rate, "worst_margin": whole.margin.min(-1)}
+        found = {stage.index: stage for stage in stages_at_marks(whole.time, series, MARKS, STAGES)}
+        final = float(prediction.log_loss(course.margin[-1]) @ frame.train.weights)
+        stages = tuple(
+            replace(
+                found.get(stage.index, stage),
+                extra={"limit_time": None if moment is None else float(moment) / pace},
+                **({"loss": final} if stage.index == len(STAGES) else {}),
+            )
+            for stage, moment in zip(STAGES, (limit.turn, limit.right), strict=True)
+        )
+        return Prediction(
+            stages=stages,
+            marks=MARKS,
+            initial_loss=float(losses[0]),
+            observables={
+                "loss": final,
+                "train_loss": final,
+                "test_loss": float(prediction.test_losses(frame, course.state[-1:])[0]),
+                "balance_ratio": late.ratio,
+                "loss_tau": late.loss_tau / pace,
+                "value_slopes": late.slopes,
+                "train_exponent": 1.0,
+                "test_exponent": late.exponent,
+            },
+            solver="Gram matrices frozen at the start; ratios and exponents in closed form",
+            notes=(_outlook(late),),
+        )
+
+    def horizon(self, prediction: Prediction, frame: Frame) -> float:
+        from .prediction import LONGEST
+
+        return LONGEST
+
+    def arrival(self, prediction: Prediction) -> None:
+        return None
+
+    def limit(self) -> Limit:
+        return Limit("width", (64, 512, 4096), {})
+
+    # ---- further declarations
+
+    def random_weights(self, seed: int) -> Weights:
+        spec, rng, (_, _, size) = self.spec, np.random.default_rng((seed, 7)), self._sentences
+        maps = rng.standard_normal((3, spec.width, size)) * data.learned_words(spec, size)
+        neurons = rng.standard_normal((spec.hidden, spec.width))
+        return Weights(*maps / spec.width**0.5, neurons / spec.width**0.5)
+
+    def symmetries(self, seed: int) -> Sequence[Symmetry]:
+        mirror = _mirror(self.spec.width, seed)
+        return (
+            Symmetry(
+                "keys and queries may be turned together", lambda w: w._replace(key=mirror(w.key), query=mirror(w.query))
+            ),
+            Symmetry(
+                "values and neurons may be turned together",
+                lambda w: w._replace(value=mirror(w.value), neuron=mirror(w.neuron.T).T),
+            ),
+        )
+
+
+def _mirror(width: int, seed: int) -> Any:
+    """A reflection: the cheapest orthogonal map."""
+    normal = np.random.default_rng((seed, 8)).standard_normal(width)
+    normal /= np.linalg.norm(normal)
+    return lambda x: x - 2 * np.outer(normal, normal @ x)
+
+
+def _outlook(late: Any) -> str:
+    if late.exponent > 0:
+        return f"the training loss ends as 1/tau, the test loss as tau^-{late.exponent:.3g}"
+    return (
+        "the training loss ends as 1/tau, but fresh sentences with one signal are not learned: there are too few training "
+        "sentences for words of this number"
+    )
+
+
+class Variant(System):
+    name = "cooccurrence/variant"
+    paper = PAPER
+    summary = "the same task with ReLU, trained output, more heads or layers"
+    spec_type = VariantSpec
+    spec: VariantSpec
+    faces = ("train",)
+    arrays = "jax"
+    presets = {
+        "tiny": {**TINY, "width": 8, "neurons": 6, "heads": 2, "layers": 2, "activation": "relu"},
+        "tiny_trained": {**TINY, "width": 8, "neurons": 6, "trained_output": True},
+        "quick": {"learning_rate": 1e-3, "steps": 3000},
+        "paper": APPENDIX,
+    }
+    observables = {
+        "loss": (),
+        "train_loss": (),
+        "test_loss": (),
+        "type_loss": ("type",),
+        "worst_margin": (),
+        "test_margin": ("type",),
+        "score_change": ("key", "query"),
+    }
+    watched = "snapshots"
+    remembered = ("start",)
+    claims = claims.VARIANT_CLAIMS
+
+    @cached_property
+    def _sentences(self) -> tuple[Sentences, Sentences, int]:
+        return data.draw_sentences(self.spec)
+
+    def start(self, seed: int) -> Start:
+        from . import network
+
+        train, test, size = self._sentences
+        weights = network.initial_variant(self.spec, size, seed)
+        return Start(weights, network.VariantFrame(train, test, weights))
+
+    def view(self, point: Any, frame: Any) -> Any:
+        return point
+
+    def measure(self, view: Any, frame: Any) -> dict[str, Any]:
+        from . import network
+
+        return network.measure_variant(view, self.spec, frame)
+
+    def loss(self, weights: Any, frame: Any, batch: Sentences | None = None, key: Any = None) -> Any:
+        from . import network
+
+        return network.variant_loss(weights, self.spec, frame.train if batch is None else batch)
+
+    def samples(self, frame: Any) -> Sentences:
+        return frame.train
+
+    def random_weights(self, seed: int) -> Any:
+        start, rng = self.start(seed).point, np.random.default_rng((seed, 7))
+        return type(start)(*(rng.standard_normal(part.shape) / self.spec.width**0.5 for part in start))
+
+    def symmetries(self, seed: int) -> Sequence[Symmetry]:
+        order = np.roll(np.arange(self.spec.hidden), 1)
+        return (
+            Symmetry(
+                "neurons are exchangeable", lambda w: w._replace(neuron=w.neuron[order], output=w.output[order])
+            ),
+        )
