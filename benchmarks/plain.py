@@ -68,3 +68,46 @@ def one_hot_loss(weights, spec, tokens):
     mixed = jnp.einsum("hti,nix->nthx", minimal_attention(weights.logits, spec), X[:, :-1])
     scores = jnp.einsum("nthx,hdx->ntd", mixed, weights.values)
     return -(jax.nn.log_softmax(scores) * X[:, spec.window :]).sum(-1).mean()
+
+
+# ---- cooccurrence
+
+
+def word_gradient(weights, frame):
+    """Minus the gradient of the loss of Eq. (1) of yang2024 (Appendix B), sentence by sentence: W_V, W_K, W_Q, W."""
+    V, K, Q, W = weights
+    a, root = frame.output, frame.root
+    slopes = [np.zeros_like(part) for part in weights]
+    for x, y, weight in zip(frame.train.words, frame.train.labels, frame.train.weights, strict=True):
+        v, k, q = V[:, x], K[:, x], Q[:, x]
+        F, parts = 0.0, []
+        for i in range(len(x)):
+            p = attention_of((k.T @ q[:, i] / root)[None])[0]
+            F += a @ W @ v @ p
+            parts.append(p)
+        c = weight * y / (1 + np.exp(y * F))
+        for i, p in enumerate(parts):
+            heads = (a @ W) @ v
+            np.add.at(slopes[0].T, x, c * np.outer(p, a @ W))
+            pull = p * (heads - heads @ p) / root
+            np.add.at(slopes[1].T, x, c * np.outer(pull, q[:, i]))
+            slopes[2][:, x[i]] += c * (k @ pull)
+            slopes[3] += c * np.outer(a, v @ p)
+    return slopes
+
+
+def word_flow(system, start):
+    """The flow of all weights, compiled: velocity(log-time, flat) in the clock of the system, and the flat start."""
+    import jax
+    import jax.numpy as jnp
+
+    from saddlescope.core.tree import layout_of, ravel
+
+    layout, clock = layout_of(start.point), system.clock(start.frame)
+
+    @jax.jit
+    def slope(flat):
+        found = jax.grad(system.loss)(layout.unravel(flat), start.frame)
+        return -jnp.concatenate([jnp.ravel(leaf) for leaf in found]) / clock
+
+    return lambda inner, flat: np.exp(inner) * np.asarray(slope(flat)), ravel(start.point)

@@ -91,7 +91,9 @@ def same_seed_same_arrays(system: System) -> None:
     first, second, other = system.start(3), system.start(3), system.start(4)
     assert deviation(first, second) == 0.0, "two starts from one seed differ"
     assert deviation(first.point, other.point) > 0.0, "the seed moves nothing"
-    frames = [[part for name, part in _fields(start.frame) if name not in system.remembered] for start in (first, other)]
+    frames = [
+        [part for name, part in _fields(start.frame) if name not in system.remembered] for start in (first, other)
+    ]
     assert deviation(*frames) == 0.0, "the seed moves the frame: only initial weights may depend on it"
 
 

@@ -116,8 +116,8 @@ def _sampled_counts(spec: TaskSpec, rng: np.random.Generator) -> tuple[int, ...]
     counts = tuple(int(count) for count in rng.multinomial(spec.samples or 0, SHARES))
     if min(counts) == 0:
         raise BadArgument(
-            f"`samples` = {spec.samples} sentences drawn with data_seed {spec.data_seed} are {list(counts)} of the four "
-            "types, and each must occur: take more, or another data_seed"
+            f"`samples` = {spec.samples} sentences drawn with data_seed {spec.data_seed} are {list(counts)} of the "
+            "four types, and each must occur: take more, or another data_seed"
         )
     return counts
 
@@ -160,9 +160,9 @@ def initial_weights(spec: TaskSpec, size: int, seed: int) -> tuple[Weights, np.n
         "gaussian": lambda deviation, shape: deviation * rng.standard_normal(shape),
         "kaiming": lambda deviation, shape: np.sqrt(3) * deviation * rng.uniform(-1, 1, shape),
     }[spec.init]
-    maps = [draw(spec.weight_deviation, (spec.width, size)) * learned_words(spec, size) for _ in range(3)]
+    value, key, query = (draw(spec.weight_deviation, (spec.width, size)) * learned_words(spec, size) for _ in range(3))
     neurons = draw(spec.neuron_deviation, (spec.hidden, spec.width))
-    return Weights(*maps, neurons), draw_output(spec, rng, spec.hidden)
+    return Weights(value, key, query, neurons), draw_output(spec, rng, spec.hidden)
 
 
 def draw_output(spec: TaskSpec, rng: np.random.Generator, count: int) -> np.ndarray:

@@ -68,10 +68,13 @@ def initial_variant(spec: VariantSpec, size: int, seed: int) -> VariantWeights:
     drawn = [data.initial_weights(spec, size, seed)]
     rngs = np.random.default_rng((seed, 1)).integers(2**31, size=spec.layers * spec.heads)
     drawn += [data.initial_weights(spec, size, int(rng)) for rng in rngs[1:]]
-    maps = [np.stack([getattr(one, name) for one, _ in drawn]) for name in ("value", "key", "query")]
+    value, key, query = (
+        np.stack([getattr(one, name) for one, _ in drawn]).reshape(*shape, spec.width, size)
+        for name in ("value", "key", "query")
+    )
     back = spec.weight_deviation * np.random.default_rng((seed, 2)).standard_normal((spec.layers - 1, spec.width, size))
     first, output = drawn[0]
-    return VariantWeights(*(part.reshape(*shape, spec.width, size) for part in maps), back, first.neuron, output)
+    return VariantWeights(value, key, query, back, first.neuron, output)
 
 
 def forward_variant(weights: VariantWeights, spec: VariantSpec, words: Any) -> Any:

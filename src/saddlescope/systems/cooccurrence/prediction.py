@@ -1,8 +1,9 @@
 """What theory says: the flow with all Gram matrices frozen, its seven numbers from a start at zero, and where it ends.
 
-Frozen Gram matrices make attention a constant, F linear in G, and G a kernel flow. From G(0) = 0 with uniform attention,
-sentences of one type stay alike: G of μ1, μ2, μ3 and one value for the own words of each type, seven numbers, are all
-there is. Late, all sentences that matter keep the same pace, and their shares solve a problem of four numbers.
+Frozen Gram matrices make attention a constant, F linear in G, and G a kernel flow. From G(0) = 0 with uniform
+attention, sentences of one type stay alike: G of μ1, μ2, μ3 and one value for the own words of each type, seven
+numbers, are all there is. Late, all sentences that matter keep the same pace, and their shares solve a problem of four
+numbers.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 
 from saddlescope.core.source import source
 
-from .data import HOLDS, LABELS, Frame, Sentences, State
+from .data import HOLDS, LABELS, Frame, Sentences
 from .spec import COMMON, SHARES, TaskSpec
 
 LONGEST = 3e6
@@ -75,7 +76,7 @@ def frozen(frame: Frame) -> Linear:
     return Linear(outputs, response, train.weights, train.labels, train.kinds)
 
 
-def seven(counts: Sequence[float] | None, words: Sequence[int], shares: Sequence[float] = SHARES) -> Linear:
+def seven(counts: Any, words: Sequence[int], shares: Any = SHARES) -> Linear:
     """G1, G2, G3, and the value of an own word of each type; one row for each type. counts: null for n = infinity."""
     common = np.array([[float(word in held) for word in range(COMMON)] for held in HOLDS])
     own = np.zeros(4) if counts is None else 1 / np.asarray(counts, float)
@@ -110,9 +111,7 @@ def follow(model: Linear, state: np.ndarray, end: float) -> Course:
         rate = -((c * one) * ((c @ model.response.T) @ model.outputs.T)).sum(-1) / share
         return np.stack([rate, (model.labels * (x @ model.outputs.T)).min(-1)], -1)
 
-    path = integrate(
-        velocity, state, 0.0, float(np.log1p(end)), method="dop853", rtol=1e-11, atol=1e-13, watch=signals
-    )
+    path = integrate(velocity, state, 0.0, float(np.log1p(end)), method="dop853", rtol=1e-11, atol=1e-13, watch=signals)
     found = signals(path.state)
     turns = [time for time, which in path.crossings if which == 0]
     rises = [time for time, which in path.crossings if which == 1]
@@ -138,8 +137,8 @@ def log_loss(margin: np.ndarray) -> np.ndarray:
 
 
 class Late(NamedTuple):
-    """pulls (4,): τ Σ_{i in type} g_i/n.  slopes (3,): dG/d ln τ of μ1, μ2, μ3.  margins, fresh_margins (4,): dyF/d ln τ of
-    each type's training sentences, and of fresh ones, whose own words nothing has taught.
+    """pulls (4,): τ Σ_{i in type} g_i/n.  slopes (3,): dG/d ln τ of μ1, μ2, μ3.  margins, fresh_margins (4,): that of yF
+    of training sentences of each type, and of fresh ones, whose own words nothing has taught.
 
     ratio: R = −G3'/G1'.  loss_tau: training loss times τ.  exponent: of the test loss, τ^-exponent.
     """
@@ -162,7 +161,7 @@ class Late(NamedTuple):
         return float(self.fresh_margins.min())
 
 
-def late(counts: Sequence[float] | None, words: Sequence[int]) -> Late:
+def late(counts: Any, words: Sequence[int]) -> Late:
     """The limit of the seven numbers as τ grows.
 
     g ~ 1/τ wherever the margin grows as ln τ, and decays faster where it grows faster. With q_t = τ (pull of type t),
@@ -236,7 +235,3 @@ def test_losses(frame: Frame, states: np.ndarray) -> np.ndarray:
 def late_of(spec: TaskSpec, frame: Frame) -> Late:
     counts = None if spec.samples is None else np.bincount(frame.train.kinds, minlength=4)
     return late(counts, spec.words)
-
-
-def value_of(state: State) -> np.ndarray:
-    return np.asarray(state.value)

@@ -1,7 +1,7 @@
 """The closed system of Gram matrices (Appendix C), as changes since the start, and what is measured on it.
 
-W, W_V, W_K, W_Q act on sentences through s = Σ_j a_j w_j and through inner products alone, and these move by each other:
-the state has no width. With c_i = w_i y_i g_i, p the softmax of S/√m and
+W, W_V, W_K, W_Q act on sentences through s = Σ_j a_j w_j and through inner products alone, and these move by each
+other: the state has no width. With c_i = w_i y_i g_i, p the softmax of S/√m and
 
     P(μ)    = Σ_i c_i Σ_l p_i(l, μ)
     M(ν, μ) = Σ_i c_i Σ_{l: x_l=μ} p_i(l, ν) (G(ν) − Σ_k p_i(l, k) G(x_k)) / √m,
@@ -164,28 +164,20 @@ def descend(state: State, frame: Frame, rate: Any) -> State:
 
 
 def conserved(state: State, frame: Frame) -> Any:
-    """Changes of tr((H η)^k) and tr((J η)^k), k = 1, 2, 3, over the (k−1)st power of the start's largest entry.
+    """Changes of tr(H η), tr((H η)²), tr(J η), tr((J η)²), the squares over the start's largest entry.
 
     H is the Gram matrix of [W_V, s/√A] and η = diag(I, −1); J that of [W_K, W_Q] and η = diag(I, −I). Both move as
-    H' = H B + B H with B η = −η B, which keeps these traces. They are formed from changes, whatever the start's size.
+    H' = H B + B H with B η = −η B, which keeps tr((H η)^k). They are formed from changes, whatever the start's size.
     """
     moved = State(*(unit * part for unit, part in zip(frame.units, state, strict=True)))
-    parts = []
-    for base, change, positive in zip(_blocks(frame.start, frame), _blocks(moved, frame), (-1, len(state.value)), strict=True):
-        signs = jnp.ones(len(base)).at[positive:].set(-1.0)
+    parts, splits = [], (-1, len(state.value))
+    for base, change, split in zip(_blocks(frame.start, frame), _blocks(moved, frame), splits, strict=True):
+        signs = jnp.ones(len(base)).at[split:].set(-1.0)
         size = jnp.maximum(jnp.abs(base).max(), jnp.finfo(float).tiny)
-        X, d = base * signs, change * signs
-        dd = d @ d
-        parts += [
-            jnp.trace(d),
-            (2 * _trace_of_product(X, d) + jnp.trace(dd)) / size,
-            (3 * _trace_of_product(X @ X, d) + 3 * _trace_of_product(X, dd) + _trace_of_product(d, dd)) / size**2,
-        ]
+        # Both are symmetric: the trace of a product is a sum over entries.
+        twice = (signs[:, None] * signs * (2 * base + change) * change).sum()
+        parts += [(signs * jnp.diagonal(change)).sum(), twice / size]
     return jnp.stack(parts)
-
-
-def _trace_of_product(x: Any, y: Any) -> Any:
-    return (x * y.T).sum()
 
 
 def _blocks(of: State, frame: Frame) -> tuple[Any, Any]:
@@ -198,9 +190,7 @@ def _blocks(of: State, frame: Frame) -> tuple[Any, Any]:
 def largest_weight(state: State, frame: Frame) -> Any:
     """Norm of the longest of the vectors W_V μ, s/√A, W_K μ, W_Q μ."""
     now = grams(state, frame)
-    squares = [
-        jnp.diagonal(gram, axis1=-2, axis2=-1).max() for gram in (now.value_gram, now.key_gram, now.query_gram)
-    ]
+    squares = [jnp.diagonal(gram, axis1=-2, axis2=-1).max() for gram in (now.value_gram, now.key_gram, now.query_gram)]
     return jnp.sqrt(jnp.maximum(jnp.stack(squares).max(), (now.readout / frame.energy).max()))
 
 

@@ -23,6 +23,21 @@ LARGEST_FORMED = 4096
 
 LARGEST_STATE = 4 * 10**7
 
+APPENDIX = {
+    "width": 128,
+    "neurons": 256,
+    "samples": 60,
+    "tokens": 5,
+    "vocabulary": 64,
+    "init": "kaiming",
+    "output": "kaiming",
+    "learning_rate": 0.01,
+    "steps": 30_000,
+    "data_seed": 1,
+    "test_sets": 20,
+}
+"""Appendix A; that a too has the scale of Kaiming's start is what gives the phases their lengths. Seeds are ours."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TaskSpec(Spec):
@@ -210,16 +225,16 @@ class TaskSpec(Spec):
 class CooccurrenceSpec(TaskSpec):
     """The network of Eq. (1).
 
-    sampled_neurons: of how many neurons the flow follows w_j; 0: none, and statements about single neurons are not judged.
+    sampled_neurons: of how many neurons the flow follows w_j; 0: none, and nothing is said of single neurons.
     gram: train plain GD by its exact image in Gram matrices; false: by the network's own gradient.
     """
 
-    sampled_neurons: int = 8
+    sampled_neurons: int = 16
     gram: bool = True
 
     def check(self) -> None:
         super().check()
-        require(0 <= self.sampled_neurons, "sampled_neurons", self.sampled_neurons, "zero or positive")
+        require(self.sampled_neurons >= 0, "sampled_neurons", self.sampled_neurons, "zero or positive")
         require(self.sampled_neurons <= 1000, "sampled_neurons", self.sampled_neurons, "at most 1000")
 
     @property
@@ -255,7 +270,11 @@ class VariantSpec(TaskSpec):
             raise unknown("activation", self.activation, ACTIVATIONS)
         require(self.samples is not None, "samples", self.samples, "a number", "this network has no limit form here")
         require(
-            max(self.width, self.hidden) <= LARGEST_FORMED, "width", self.width, f"at most {LARGEST_FORMED}: weights are formed"
+            max(self.width, self.hidden) <= LARGEST_FORMED,
+            "width",
+            self.width,
+            f"at most {LARGEST_FORMED}, and so must `neurons` be",
+            "these weights are formed",
         )
         require(1 <= self.heads <= 16, "heads", self.heads, "between 1 and 16")
         require(1 <= self.layers <= 8, "layers", self.layers, "between 1 and 8")

@@ -14,24 +14,9 @@ from saddlescope.core.system import Limit, Start, Symmetry, System
 
 from . import claims, data
 from .data import PAPER, Frame, Sentences, State, Weights
-from .spec import CooccurrenceSpec, VariantSpec
+from .spec import APPENDIX, CooccurrenceSpec, VariantSpec
 
 TINY = {"width": 64, "samples": 12, "tokens": 3, "test_sets": 1, "horizon": 1e3, "steps": 50, "learning_rate": 1e-3}
-APPENDIX = {
-    "width": 128,
-    "neurons": 256,
-    "samples": 60,
-    "tokens": 5,
-    "vocabulary": 64,
-    "init": "kaiming",
-    "output": "kaiming",
-    "learning_rate": 0.01,
-    "steps": 30_000,
-    "data_seed": 1,
-    "test_sets": 20,
-}
-"""Appendix A; that a too has the scale of Kaiming's start is what gives the phases their lengths. The paper gives no seeds."""
-
 MARKS = (Mark("one_signal_rate", 0.0, "falls"), Mark("worst_margin", 0.0, "stays above"))
 STAGES = (
     Stage(1, None, None, "T0.5: one-signal loss peaks"),
@@ -131,7 +116,7 @@ class Cooccurrence(System):
             data.learned_words(spec, size),
             np.array(np.sqrt(spec.width)),
             data.units_of(spec),
-            grams._replace(value=np.zeros(size)),
+            State(*map(np.asarray, grams))._replace(value=np.zeros(size)),
             np.array(energy),
             output,
         )
@@ -238,6 +223,7 @@ class Cooccurrence(System):
                 "balance_ratio": late.ratio,
                 "loss_tau": late.loss_tau / pace,
                 "value_slopes": late.slopes,
+                "pace": pace,
                 "train_exponent": 1.0,
                 "test_exponent": late.exponent,
             },
@@ -262,13 +248,15 @@ class Cooccurrence(System):
         spec, rng, (_, _, size) = self.spec, np.random.default_rng((seed, 7)), self._sentences
         maps = rng.standard_normal((3, spec.width, size)) * data.learned_words(spec, size)
         neurons = rng.standard_normal((spec.hidden, spec.width))
-        return Weights(*maps / spec.width**0.5, neurons / spec.width**0.5)
+        value, key, query = maps / spec.width**0.5
+        return Weights(value, key, query, neurons / spec.width**0.5)
 
     def symmetries(self, seed: int) -> Sequence[Symmetry]:
         mirror = _mirror(self.spec.width, seed)
         return (
             Symmetry(
-                "keys and queries may be turned together", lambda w: w._replace(key=mirror(w.key), query=mirror(w.query))
+                "keys and queries may be turned together",
+                lambda w: w._replace(key=mirror(w.key), query=mirror(w.query)),
             ),
             Symmetry(
                 "values and neurons may be turned together",
@@ -288,8 +276,8 @@ def _outlook(late: Any) -> str:
     if late.exponent > 0:
         return f"the training loss ends as 1/tau, the test loss as tau^-{late.exponent:.3g}"
     return (
-        "the training loss ends as 1/tau, but fresh sentences with one signal are not learned: there are too few training "
-        "sentences for words of this number"
+        "the training loss ends as 1/tau, but fresh sentences with one signal end up wrong: with so many words in a "
+        "sentence, more than 3 (tokens + 1) training sentences are needed"
     )
 
 
@@ -354,7 +342,5 @@ class Variant(System):
     def symmetries(self, seed: int) -> Sequence[Symmetry]:
         order = np.roll(np.arange(self.spec.hidden), 1)
         return (
-            Symmetry(
-                "neurons are exchangeable", lambda w: w._replace(neuron=w.neuron[order], output=w.output[order])
-            ),
+            Symmetry("neurons are exchangeable", lambda w: w._replace(neuron=w.neuron[order], output=w.output[order])),
         )

@@ -1,0 +1,632 @@
+"""The paper's figure, and some of our own, drawn from experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from saddlescope.core.claim import Evidence
+from saddlescope.core.experiment import Figure, Results
+from saddlescope.core.ink import BLACK, GREY, PALE
+
+from . import drawing, measures, prediction
+from .drawing import ACCENT, DASHES, HUES, TYPES
+from .measures import moments, series
+from .training_claims import right_step
+
+SCORES = ("μ1, μ2", "μ2, μ1", "μ3, μ1", "μ3, μ2")
+"""(key, query) of the four scores, in the order of `GROWS` and `FALLS`."""
+
+MOVED = (
+    ("moved_values", "values", -1.0),
+    ("moved_scores", "scores", -1.5),
+    ("moved_attention", "attention", -2.0),
+    ("moved_keys", "keys", -2.0),
+    ("moved_queries", "queries", -2.0),
+)
+"""What moves during Phase 1, and the power of the width by which Theorem 3.1 bounds it."""
+
+LENGTH = 5
+"""Words of a sentence where only n is varied."""
+
+MIDDLE = 2**14
+"""A width whose 1/m is small, and does not vanish."""
+
+REDS = ("#67001f", "#d6604d", "#f0a07c")
+
+
+# ---- the paper's
+
+
+def figure_1(axes: Mapping[str, Any], results: Results) -> None:
+    runs = results["appendix"]
+    last = 0.0
+    for number, run in enumerate(runs):
+        look = drawing.paler(number)
+        for value, key, colour in zip(_scores(run).T, SCORES, HUES, strict=False):
+            drawing.over_steps(axes["a"], run, value, **{"color": colour, "label": f"{key}", **look})
+        drawing.of_types(axes["b"], run, series(run, "type_loss"), drawing.over_steps, **look)
+        drawing.over_steps(axes["b"], run, series(run, "loss"), **{"color": BLACK, "label": "all", **look})
+        last = max(last, float(series(run, "step")[-1]))
+    for name in "ab":
+        axes[name].set_xlim(0, last)
+        axes[name].set_xlabel("epoch")
+        drawing.mark(axes[name], right_step(runs[0]), "Phase 2 →", 0.99)
+    axes["a"].set_ylabel("change of a score")
+    final = _scores(runs[0])[-1]
+    drawing.ends(axes["a"], zip(final, SCORES, HUES, strict=False))
+    drawing.title(axes["a"], "(a) scores between (key, query)")
+    drawing.logs(axes["b"], "y")
+    axes["b"].set_ylabel("training loss")
+    axes["b"].legend(fontsize=8, loc="upper right")
+    drawing.title(axes["b"], "(b) losses")
+
+
+def _scores(run: Evidence) -> np.ndarray:
+    change = series(run, "score_change")
+    return np.stack([change[:, key, query] for key, query in measures.GROWS + measures.FALLS], 1)
+
+
+# ---- both phases
+
+
+def figure_phases(axes: Mapping[str, Any], results: Results) -> None:
+    run = drawing.of_width(results["widths"], MIDDLE)[0]
+    start, frame = measures.start_of(run)
+    end = float(series(run, "time")[-1])
+    _, course = prediction.course_of(frame, start.value, end)
+    panel, value = axes["a"], series(run, "value")
+    words = (("$G(μ_1)$", 1, HUES[0]), ("$G(μ_2)$", 1, HUES[4]), ("$-G(μ_3)$", -1, HUES[2]))
+    for word, (_, sign, colour) in enumerate(words):
+        drawing.over_tau(panel, run, sign * value[:, word], color=colour, lw=2, alpha=0.6)
+        panel.plot(course.time, sign * course.state[:, word], color=colour, lw=1.1, ls=DASHES)
+    drawing.log_tau(panel, 0.1, end)
+    panel.set_ylabel("value of a word")
+    drawing.ends(panel, [(sign * value[-1, word], label, colour) for word, (label, sign, colour) in enumerate(words)])
+    panel.plot([], [], color=GREY, lw=2, alpha=0.6, label="flow")
+    panel.plot([], [], color=GREY, lw=1.1, ls=DASHES, label="Gram matrices frozen")
+    panel.legend(fontsize=8, loc="upper left", bbox_to_anchor=(0, 0.93))
+    drawing.marks(panel, run)
+    drawing.title(panel, "(a) values")
+
+    panel, losses = axes["b"], series(run, "type_loss")
+    drawing.of_types(panel, run, losses)
+    drawing.log_tau(panel, 0.1, 1e3)
+    drawing.logs(panel, "y")
+    panel.set(ylabel="training loss", ylim=(1e-3, 2))
+    panel.legend(fontsize=8, loc="lower left")
+    drawing.marks(panel, run)
+    drawing.title(panel, "(b) losses of the types")
+
+
+def figure_widths(axes: Mapping[str, Any], results: Results) -> None:
+    runs = results["widths"]
+    widths = np.array([run.system.spec.width for run in runs], float)
+    span = np.array([widths.min() / 2, widths.max() * 2])
+    panel = axes["a"]
+    found = np.array([moments(run) for run in runs])
+    widest = max(runs, key=lambda run: run.system.spec.width)
+    assert widest.prediction is not None
+    limits = [stage.extra["limit_time"] for stage in widest.prediction.stages]
+    for column, label, colour, limit in zip(
+        found.T, ("$|s|^2 T_{0.5}$", "$|s|^2 T_1$"), (HUES[1], HUES[0]), limits, strict=True
+    ):
+        panel.plot(widths, column, "o", color=colour, ms=4, alpha=0.8)
+        drawing.level(panel, limit, color=colour)
+        drawing.note(panel, (span[1], limit), label, color=colour, xytext=(-2, 4), ha="right")
+    drawing.logs(panel, "x")
+    panel.set(xlim=span, ylim=(0, 1.25 * found.max()), xlabel="width m", ylabel="τ")
+    drawing.title(panel, "(a) how long Phase 1 takes")
+
+    panel, labels = axes["b"], []
+    for (name, words, exponent), colour, marker in zip(MOVED, HUES, "os^vD", strict=False):
+        size = np.array([measures.largest(run, name) for run in runs])
+        panel.plot(widths, size, marker, color=colour, ms=4, mfc="none")
+        constant = np.exp(np.nanmean(np.log(size / widths**exponent)))
+        panel.plot(span, constant * span**exponent, color=colour, lw=0.9, ls=DASHES)
+        labels.append((constant * span[1] ** exponent, f"{words}, $m^{{{exponent:g}}}$", colour))
+    for which in "xy":
+        drawing.logs(panel, which)
+    panel.set(xlim=span, xlabel="width m", ylabel="largest change in Phase 1")
+    drawing.ends(panel, labels)
+    drawing.title(panel, "(b) what moves meanwhile")
+
+
+# ---- where it ends
+
+
+def figure_balance(axes: Mapping[str, Any], results: Results) -> None:
+    runs, panel = results["counts"], axes["a"]
+    most = max(run.system.spec.samples for run in runs)
+    infinity = 4.0 * most
+    grid = np.geomspace(8, 2.2 * most, 300)
+    groups = drawing.by_field(runs, "tokens")
+    labels = []
+    for (tokens, group), colour, marker in zip(groups.items(), HUES, "os^D", strict=False):
+        ratios = [prediction.late_by_formula(n, tokens)[0] for n in grid]
+        panel.plot(grid, ratios, color=colour, lw=1.1)
+        for run in group:
+            panel.plot(run.system.spec.samples, series(run, "balance_ratio")[-1], marker, color=colour, ms=5)
+        edge = prediction.threshold(tokens)
+        panel.plot([edge] * 2, [0, 1], color=colour, lw=0.7, ls=drawing.DOTS, zorder=1)
+        labels.append((ratios[-1], f"L = {tokens}", colour, marker))
+    for run in results["endless"]:
+        panel.plot(infinity, series(run, "balance_ratio")[-1], "*", color=BLACK, ms=8)
+    drawing.level(panel, 1.0)
+    drawing.note(panel, (grid[-1], 1.0), "n = 3 (L + 1)", color=GREY, xytext=(0, -3), ha="right", va="top")
+    for _, text, colour, marker in labels:
+        panel.plot([], [], marker, color=colour, ms=5, label=text, ls="-", lw=1.1)
+    panel.legend(fontsize=8, loc="lower right")
+    panel.set_xscale("log")
+    ticks = [n for n in (12, 24, 48, 96, 192) if n <= grid[-1]]
+    panel.set_xticks([*ticks, infinity], [*map(str, ticks), "∞"])
+    panel.set_xticks([], minor=True)
+    panel.set(xlim=(8, 1.3 * infinity), ylim=(0, 1.6), xlabel="training sentences n")
+    panel.set_ylabel("R at the end")
+    drawing.title(panel, "(a) over the number of sentences")
+
+    panel, labels = axes["b"], []
+    end = max(float(series(run, "time")[-1]) for run in groups[LENGTH])
+    for samples, group, colour in drawing.colours(drawing.by_field(groups[LENGTH], "samples"), REDS):
+        limit = prediction.late_by_formula(samples, LENGTH)[0]
+        drawing.level(panel, limit, color=colour)
+        for number, run in enumerate(group):
+            drawing.over_tau(panel, run, series(run, "balance_ratio"), color=colour, **drawing.paler(number))
+        labels.append((limit, f"n = {samples}", colour))
+    drawing.log_tau(panel, 1.0, end)
+    panel.set(ylim=(0, 1.6), ylabel="$R = -G_3'/G_1'$")
+    drawing.ends(panel, labels)
+    drawing.title(panel, f"(b) on the way, L = {LENGTH}")
+
+
+def figure_losses(axes: Mapping[str, Any], results: Results) -> None:
+    groups = drawing.by_field(drawing.by_field(results["counts"], "tokens")[LENGTH], "samples")
+    runs = [run for group in groups.values() for run in group]
+    end = max(float(series(run, "time")[-1]) for run in runs)
+    labels, begin = [], end / 3e3
+    for samples, group, colour in drawing.colours(groups, REDS):
+        gamma = prediction.late_by_formula(samples, LENGTH)[2]
+        for number, run in enumerate(group):
+            for name, what in (("a", "train_loss"), ("b", "test_loss")):
+                drawing.over_tau(axes[name], run, series(run, what), color=colour, **drawing.paler(number))
+        run = group[0]
+        if gamma > 0:
+            drawing.slope(axes["b"], (begin, end), measures.at(run, "test_loss", begin) * 0.8, -gamma, color=colour)
+        power = rf", $\gamma$ = {gamma:.2f}" if samples > prediction.threshold(LENGTH) else ""
+        labels.append((float(series(run, "test_loss")[-1]), f"n = {samples}{power}", colour))
+    highest = max(float(measures.at(run, "train_loss", begin)) for run in runs)
+    drawing.slope(axes["a"], (begin, end), 2 * highest, -1.0)
+    middle = np.sqrt(begin * end)
+    drawing.note(axes["a"], (middle, 2 * highest * begin / middle), r"$\tau^{-1}$")
+    for name, words in (("a", "training"), ("b", "fresh")):
+        drawing.log_tau(axes[name], 1.0, end)
+        drawing.logs(axes[name], "y")
+        axes[name].set_ylabel(f"loss of {words} sentences")
+    drawing.ends(axes["b"], labels)
+    drawing.title(axes["a"], "(a) training")
+    drawing.title(axes["b"], "(b) generalisation")
+
+
+def figure_rates(axes: Mapping[str, Any], results: Results) -> None:
+    runs = drawing.of_width(results["widths"], 10**9)
+    run = runs[0]
+    losses, time = series(run, "type_loss"), series(run, "time")
+    margins = measures.limit_of(run).margins
+    begin, end = float(time[-1]) / 3e3, float(time[-1])
+    panel = axes["a"]
+    drawing.of_types(panel, run, losses)
+    drawing.log_tau(panel, 1.0, end)
+    drawing.logs(panel, "y")
+    for kind in (0, 3):
+        exponent = margins[kind]
+        height = float(np.interp(np.log(begin), np.log(time[1:]), losses[1:, kind])) * (3 if kind == 0 else 1 / 3)
+        drawing.slope(panel, (begin, end), height, -exponent, color=ACCENT)
+        middle = np.sqrt(begin * end)
+        place = (middle, height * (middle / begin) ** -exponent)
+        look = {"xytext": (3, 3)} if kind == 0 else {"xytext": (-3, -3), "ha": "right", "va": "top"}
+        drawing.note(panel, place, rf"$\tau^{{-{exponent:.3g}}}$", color=ACCENT, **look)
+    panel.set_ylabel("training loss")
+    panel.legend(fontsize=8, loc="lower left")
+    drawing.title(panel, "(a) losses of the types")
+
+    panel = axes["b"]
+    for number, other in enumerate(runs):
+        local = -np.gradient(np.log(series(other, "type_loss")[1:]), np.log(series(other, "time")[1:]), axis=0)
+        drawing.of_types(panel, other, np.vstack([local[:1], local]), **drawing.paler(number))
+    for height in sorted(set(np.round(margins, 9))):
+        drawing.level(panel, height, color=ACCENT)
+        drawing.note(panel, (1.0, height), f"{height:.3g}", color=ACCENT, xycoords=("axes fraction", "data"))
+    drawing.log_tau(panel, 1.0, end)
+    panel.set(ylabel="−d ln loss / d ln τ", ylim=(-0.3, None))
+    drawing.title(panel, "(b) their exponents")
+
+
+def figure_scores(axes: Mapping[str, Any], results: Results) -> None:
+    groups = drawing.by_field(results["widths"], "width")
+    for name, column, words in (("a", 0, "|C(μ1, μ2)|"), ("b", 2, "|C(μ3, μ1)|")):
+        panel, labels = axes[name], []
+        furthest = 0.0
+        for width, runs, colour in drawing.colours(groups):
+            for number, run in enumerate(runs):
+                time = series(run, "time")
+                chosen = time >= 1
+                size = measures.score_sizes(run)[chosen, column]
+                square = np.log(time[chosen]) ** 2
+                panel.plot(square, size, color=colour, **drawing.paler(number))
+                if not number:
+                    labels.append((float(size[-1]), f"m = {drawing.power(width)}", colour))
+                furthest = max(furthest, float(square[-1]))
+        widest = max(results["widths"], key=lambda run: run.system.spec.width)
+        bend = measures.expected_bends(widest)[column] / 2
+        panel.plot([0, furthest], [0, bend * furthest], color=ACCENT, lw=1.1, ls=DASHES, zorder=3)
+        panel.set(xlim=(0, furthest), xlabel="$(\\ln τ)^2$", ylabel=f"{words} over the size of Theorem 3.3")
+        panel.set_ylim(bottom=0)
+        drawing.ends(panel, labels)
+        drawing.title(panel, f"({name}) {words}")
+
+
+def figure_words(axes: Mapping[str, Any], results: Results) -> None:
+    runs = drawing.of_width(results["widths"], 10**9)
+    panel, run = axes["a"], runs[0]
+    kinds = measures.start_of(run)[1].train.kinds
+    limit, end = measures.limit_of(run), float(series(run, "time")[-1])
+    slopes, begin = limit.margins - limit.fresh_margins, end / 3e3
+    labels = []
+    for number, other in enumerate(runs):
+        share = measures.word_share(other)
+        means = np.stack([share[:, kinds == kind].mean(1) for kind in range(4)], 1)
+        drawing.of_types(panel, other, means, **drawing.paler(number))
+        if not number:
+            labels = [(float(mean), TYPES[kind], HUES[kind]) for kind, mean in enumerate(means[-1])]
+            for kind, rate in enumerate(slopes):
+                line = means[-1, kind] + rate * np.log(np.array([begin, end]) / end)
+                panel.plot([begin, end], line, color=ACCENT, lw=1.1, ls=DASHES, zorder=4)
+    drawing.log_tau(panel, 1.0, end)
+    panel.set_ylabel("words' part of y F")
+    drawing.ends(panel, labels)
+
+
+# ---- starts
+
+
+def figure_starts(axes: Mapping[str, Any], results: Results) -> None:
+    groups = drawing.by_field(results["small_starts"], "init_scale")
+    scales = np.array(list(groups))
+    for stage, (label, colour) in enumerate((("$T_{0.5}$", HUES[1]), ("$T_1$", HUES[0]))):
+        limits = []
+        for scale, runs in groups.items():
+            for run in runs:
+                assert run.prediction is not None
+                moment, limit = moments(run)[stage], run.prediction.stages[stage].extra["limit_time"]
+                axes["a"].plot(scale, moment, "o", color=colour, ms=4, alpha=0.8)
+                axes["b"].plot(scale, abs(moment / limit - 1), "o", color=colour, ms=4, alpha=0.8)
+            limits.append(limit)
+        axes["a"].plot(scales, limits, color=colour, lw=1.1, ls=DASHES)
+        drawing.note(axes["a"], (scales[0], limits[0]), label, color=colour, xytext=(0, 5))
+        axes["b"].plot([], [], "o", color=colour, ms=4, label=label)
+    for name in "ab":
+        drawing.logs(axes[name], "x")
+        axes[name].set(xlim=(scales[0] / 2, scales[-1] * 2), xlabel="init_scale")
+    axes["a"].set(ylim=(0, None), ylabel="τ")
+    drawing.title(axes["a"], "(a) moments")
+    drawing.logs(axes["b"], "y")
+    drawing.slope(axes["b"], (scales[0], scales[-1]), scales[0], 1.0, color=PALE, label="∝ init_scale", zorder=1)
+    axes["b"].set_ylabel("relative distance from the limit")
+    axes["b"].legend(fontsize=8, loc="upper left")
+    drawing.title(axes["b"], "(b) distance from the limit")
+
+
+def figure_neurons(axes: Mapping[str, Any], results: Results) -> None:
+    panel, runs = axes["a"], results["neurons"]
+    shares = np.array([run.system.spec.hidden / run.system.spec.width for run in runs])
+    grid = np.geomspace(shares.min() / 2, shares.max() * 2, 200)
+    for factor, alpha in ((2, 0.12), (1, 0.2)):
+        panel.fill_between(
+            grid, 1 - factor * np.sqrt(grid), 1 + factor * np.sqrt(grid), color=ACCENT, alpha=alpha, lw=0
+        )
+    panel.axhline(1, color=ACCENT, lw=1, ls=DASHES)
+    panel.axhline(0, color=PALE, lw=0.8, zorder=1)
+    for share, run in zip(shares, runs, strict=True):
+        rates = 6 * measures.signal_rates(run)
+        for column, place, colour in ((0, 0.9, HUES[0]), (1, 1.1, HUES[2])):
+            panel.plot(np.full(len(rates), share * place), rates[:, column], "o", color=colour, ms=3, alpha=0.6)
+    for label, colour in (("μ1", HUES[0]), ("μ2", HUES[2])):
+        panel.plot([], [], "o", color=colour, ms=3, label=label)
+    drawing.logs(panel, "x")
+    panel.set(xlim=(grid[0], grid[-1]), xlabel="$m_1/m$", ylabel="6 × initial growth of a neuron")
+    panel.legend(fontsize=8, loc="upper left")
+
+
+# ---- limits and other settings
+
+
+def figure_endless(axes: Mapping[str, Any], results: Results) -> None:
+    groups = drawing.by_field(results["endless"], "width")
+    end = max(float(series(run, "time")[-1]) for run in results["endless"])
+    for name, what, limit in (("a", "balance_ratio", 1.5), ("b", "loss_tau", 17.0)):
+        panel = axes[name]
+        drawing.level(panel, limit, color=ACCENT, lw=1.1)
+        for width, runs, colour in drawing.colours(groups):
+            for number, run in enumerate(runs):
+                look = {"color": colour, "label": f"m = {drawing.power(width)}", **drawing.paler(number)}
+                drawing.over_tau(panel, run, series(run, what), **look)
+        drawing.log_tau(panel, 1.0, end)
+    axes["a"].set(ylim=(0, 1.7), ylabel="$R = -G_3'/G_1'$")
+    drawing.note(axes["a"], (1.0, 1.5), "3/2", color=ACCENT, xytext=(4, 3))
+    drawing.title(axes["a"], "(a) balance")
+    axes["b"].set(ylim=(0, 20), ylabel="training loss × τ")
+    drawing.note(axes["b"], (1.0, 17.0), "17", color=ACCENT, xytext=(4, 3))
+    drawing.title(axes["b"], "(b) loss")
+    axes["a"].legend(fontsize=8, loc="lower right")
+
+
+def figure_variants(axes: Mapping[str, Any], results: Results) -> None:
+    panel = axes["a"]
+    groups: dict[str, list[Evidence]] = {"Appendix A": list(results["appendix"])}
+    for run in results["variants"]:
+        groups.setdefault(_variant(run), []).append(run)
+    for (name, runs), colour in zip(groups.items(), (BLACK, *HUES), strict=False):
+        for number, run in enumerate(runs):
+            loss = series(run, "type_loss")[:, 1:3].mean(1)
+            look = {"color": colour, "label": name, **drawing.paler(number)}
+            drawing.over_steps(panel, run, loss / loss[0], right_step(run), **look)
+    drawing.level(panel, 1.0)
+    panel.set(xlim=(0, 2), ylim=(0, None), xlabel="step / step from which all sentences are right")
+    panel.set_ylabel("one-signal loss / its start")
+    panel.legend(fontsize=8, loc="upper right")
+
+
+def _variant(run: Evidence) -> str:
+    """What sets it apart from the network of Eq. (1) with plain gradient descent."""
+    spec = run.system.spec
+    parts = [spec.activation] if spec.activation != "linear" else []
+    parts += ["a trained"] if spec.trained_output else []
+    parts += [f"{spec.heads} heads"] if spec.heads > 1 else []
+    parts += [f"{spec.layers} layers"] if spec.layers > 1 else []
+    parts += [spec.optimizer] if spec.optimizer in ("momentum", "adam") else []
+    known = {"relu": "ReLU", "adam": "Adam"}
+    return ", ".join(known.get(part, part) for part in parts) or "as in Eq. (1)"
+
+
+def figure_language(axes: Mapping[str, Any], results: Results) -> None:
+    groups = drawing.by_field(results["words"], "topics")
+    end = max(float(series(run, "time")[-1]) for run in results["words"])
+    for topics, runs, colour in drawing.colours(groups):
+        for number, run in enumerate(runs):
+            look = {"color": colour, "label": f"{topics} topic{'s' * (topics > 1)}", **drawing.paler(number)}
+            drawing.over_tau(axes["a"], run, series(run, "one_signal_loss"), **look)
+            drawing.over_tau(axes["b"], run, series(run, "balance_ratio"), **look)
+    for name in "ab":
+        drawing.log_tau(axes[name], 0.1, end)
+    drawing.logs(axes["a"], "y")
+    axes["a"].set_ylabel("one-signal loss")
+    axes["a"].legend(fontsize=8, loc="lower left")
+    drawing.title(axes["a"], "(a) repeated words, losses")
+    drawing.level(axes["b"], 1.0)
+    axes["b"].set(xlim=(1, end), ylim=(0, 1.6), ylabel="$R = -G_3'/G_1'$")
+    drawing.title(axes["b"], "(b) repeated words, balance")
+    panel = axes["c"]
+    rows = np.array([[measures.limit_of(run).ratio, series(run, "balance_ratio")[-1]] for run in results["sampled"]])
+    span = np.array([0.97 * rows.min(), 1.03 * rows.max()])
+    panel.plot(span, span, color=ACCENT, lw=1, ls=DASHES, zorder=1)
+    panel.plot(*rows.T, "o", color=BLACK, ms=4)
+    panel.set(xlim=span, ylim=span, xlabel="R in closed form", ylabel="R at the end", aspect="equal")
+    drawing.title(panel, "(c) types by chance")
+
+
+def figure_appendix(axes: Mapping[str, Any], results: Results) -> None:
+    versions = (
+        ("a", "appendix", "(a) a drawn as all layers"),
+        ("b", "appendix_signs", "(b) a = ±1"),
+        ("c", "appendix_distinct", "(c) all words distinct"),
+    )
+    last = max(float(series(run, "step")[-1]) for _, name, _ in versions for run in results[name])
+    for panel_name, experiment, words in versions:
+        panel, runs = axes[panel_name], results[experiment]
+        for number, run in enumerate(runs):
+            drawing.of_types(panel, run, series(run, "type_loss"), drawing.over_steps, **drawing.paler(number))
+        drawing.logs(panel, "x")
+        drawing.logs(panel, "y")
+        panel.set(xlim=(1, last), ylim=(1e-3, 3), xlabel="epoch (log)")
+        drawing.mark(panel, right_step(runs[0]), "all right")
+        drawing.title(panel, words)
+    axes["a"].set_ylabel("training loss")
+    axes["a"].legend(fontsize=8, loc="lower left")
+    for name in "bc":
+        axes[name].tick_params(labelleft=False)
+
+
+PAIR, TRIPLE = (8.4, 3.4), (10.0, 3.4)
+
+FIGURES = (
+    Figure(
+        "1",
+        "Scores and losses over both phases",
+        "Fig. 1; Appendix A",
+        "Full-batch gradient descent in the setting of Appendix A (m = 128, m1 = 256, 60 sentences of 5 words out of 64, "
+        "learning rate 0.01). (a) Changes of the scores ⟨W_K μ, W_Q ν⟩ since the start. (b) Training loss, and that of "
+        "each type of sentences. Thick: the first run; thin: other weights and sentences. Dotted: the epoch from which "
+        "on every training sentence of the first run is right.",
+        "Scores between μ1 and μ2 rise and those of μ3 fall, most of it after the dotted line. Before the line, losses "
+        "of sentences with one signal rise a little while that of sentences with both falls; after it, all fall.",
+        ("appendix",),
+        figure_1,
+        panels=("ab",),
+        size=PAIR,
+    ),
+    Figure(
+        "phases",
+        "The two phases of the flow",
+        "Theorems 3.1 and 3.2; section 4.1",
+        "Gradient flow at width 2^14 (60 sentences of 5 words) over τ = |s(0)|² t. (a) What the network reads out of each "
+        "word, G(μ) = s·W_V μ; dashed, the same with all Gram matrices frozen at the start. (b) Training losses of the "
+        "four types. Dotted: T0.5, where the loss of sentences with one signal peaks, and T1, from which on all "
+        "sentences are right.",
+        "The frozen prediction cannot be told from the flow. All three values become of order one within Phase 1 and "
+        "grow as ln τ afterwards; losses of sentences with one signal rise until T0.5.",
+        ("widths",),
+        figure_phases,
+        panels=("ab",),
+        size=PAIR,
+    ),
+    Figure(
+        "widths",
+        "Phase 1 at all widths",
+        "Theorem 3.1",
+        "Flow of 60 sentences of 5 words at widths from 2^8 to 1e9, several starts each. (a) Both moments in the clock "
+        "τ = |s(0)|² t; dashed, the limit of seven numbers from a start at zero. (b) Largest changes up to T1, over all "
+        "entries: inner products of values, scores, softmax probabilities, inner products of keys and of queries; "
+        "dashed, lines of the labelled slope.",
+        "Moments in (a) scatter with the start but do not drift with the width. Points in (b) lie along their lines over "
+        "six decades: while values G become of order one, everything that could move attention rests.",
+        ("widths",),
+        figure_widths,
+        panels=("ab",),
+        size=PAIR,
+    ),
+    Figure(
+        "balance",
+        "Where the balance ends",
+        "Lemma 4.5, made quantitative",
+        "R = −G3'/G1' of flows at width 1e6. (a) At τ = 3e6, for n sentences of L words, with the closed form (lines); "
+        "star: infinitely many sentences, at τ = 1e7. Dotted: n = 3 (L + 1), where the closed form is 1. (b) On the way "
+        "there, for L = 5; dashed, the closed form.",
+        "Points lie on the curves, and curves cross R = 1 exactly at n = 3 (L + 1): with fewer sentences the lower half "
+        "of the balance, R > 1, fails. All tend to 3/2 as n grows.",
+        ("counts", "endless"),
+        figure_balance,
+        panels=("ab",),
+        size=PAIR,
+    ),
+    Figure(
+        "losses",
+        "Which losses fall",
+        "Theorem 3.3",
+        "Losses over τ = |s(0)|² t for n sentences of 5 words, width 1e6: (a) of the training sentences, dashed, a line "
+        "of slope −1; (b) of fresh sentences, whose irrelevant words were never trained, dashed, lines of the predicted "
+        "slope −γ, set a little below their curves.",
+        "Training losses fall as 1/τ for every n. Test losses fall more slowly, as τ^-γ with γ < 1, and for n = 12 and "
+        "18, at or below 3 (L + 1), not at all.",
+        ("counts",),
+        figure_losses,
+        panels=("ab",),
+        size=PAIR,
+    ),
+    Figure(
+        "rates",
+        "Types at their own rates",
+        "abstract; section 4.2",
+        "Flow at width 1e9 with 60 sentences of 5 words. (a) Training losses of the types over τ = |s(0)|² t; pink, "
+        "lines of the predicted slopes. (b) The exponents that curves have at each τ; pink, predicted limits.",
+        "Three types share the exponent 1. Sentences without a signal go faster, with exponent 1.35: their share of the "
+        "training loss vanishes.",
+        ("widths",),
+        figure_rates,
+        panels=("ab",),
+        size=PAIR,
+    ),
+    Figure(
+        "scores",
+        "Scores grow with a logarithm squared",
+        "Theorem 3.3; Lemma F.16",
+        "Change of the scores (a) of μ1 as seen from μ2 and (b) of μ3 as seen from μ1, over the size that Theorem 3.3 "
+        "prints for it, against (ln τ)², at widths from 2^8 to 1e9. Pink: the predicted coefficient of (ln τ)² in the "
+        "limit of large width, drawn from zero.",
+        "Lines, not constants: the printed size lacks a factor (ln τ)². Wide networks run parallel to the pink line; at "
+        "small width |s|² grows and curves bend.",
+        ("widths",),
+        figure_scores,
+        panels=("ab",),
+        size=PAIR,
+    ),
+    Figure(
+        "words",
+        "What irrelevant words add",
+        "Theorem 3.3; Lemma F.14",
+        "The part of y F that a training sentence owes to its irrelevant words, averaged over sentences of a type, in the "
+        "flow at width 1e9 (60 sentences of 5 words) over τ = |s(0)|² t. Pink: predicted slopes per ln τ.",
+        "Straight lines in ln τ for sentences with a signal: these words are learned by heart, slowly, and never stop. "
+        "Where sentences have no signal they end constant.",
+        ("widths",),
+        figure_words,
+    ),
+    Figure(
+        "starts",
+        "Small starts",
+        "section 4.1; section 5",
+        "T0.5 and T1 in the clock τ = |s(0)|² t for smaller and smaller starts (24 sentences of 5 words, width 1e6, "
+        "several weights each): (a) themselves, dashed, those of seven numbers that start at zero; (b) their relative "
+        "distance from these.",
+        "Times tend to the dashed lines, and their distance shrinks in proportion to the scale of the start.",
+        ("small_starts",),
+        figure_starts,
+        panels=("ab",),
+        size=PAIR,
+    ),
+    Figure(
+        "neurons",
+        "Single neurons",
+        "Lemma 4.1",
+        "Rate at which a_j w_j W_V μ grows at the start, for the neurons that are followed and both signals, times "
+        "6/((σ0² + σ1²) m), against the number of neurons over the width (width 2^14, 24 sentences). Dashed: the mean, 1; "
+        "bands: one and two of the predicted deviations √(m1/m).",
+        "With few neurons each grows as the lemma says. With as many as the width, some go backwards: it is their sum "
+        "that has the sign.",
+        ("neurons",),
+        figure_neurons,
+    ),
+    Figure(
+        "endless",
+        "Infinitely many sentences",
+        "Lemma 4.5; Theorem F.8",
+        "Flow over the whole law of sentences, at three widths and from several starts, over τ = |s(0)|² t. (a) R = "
+        "−G3'/G1'. (b) Training loss times τ. Pink: the limits 3/2 and 17.",
+        "R reaches 3/2 at every width. The loss times τ reaches 17 in wide networks; in narrow ones |s|² grows, which "
+        "the clock τ does not know, and the product sinks slowly.",
+        ("endless",),
+        figure_endless,
+        panels=("ab",),
+        size=PAIR,
+    ),
+    Figure(
+        "variants",
+        "Other networks and optimizers",
+        "section 5",
+        "Mean training loss of both types with one signal, over that of the start, against the step over that from which "
+        "on all sentences are right: variants of the network and of the optimizer (width 128, 24 sentences), and "
+        "Appendix A. Thin: further seeds.",
+        "All curves but that of Adam rise above 1 before they fall.",
+        ("variants", "appendix"),
+        figure_variants,
+    ),
+    Figure(
+        "language",
+        "Words that repeat, types by chance",
+        "sections 2.1 and 5; Definition 2.1",
+        "(a, b) Flow at width 2^14 with 60 sentences of 5 words whose irrelevant words are drawn from 61, each sentence's "
+        "from one of several topics: loss of sentences with one signal, and R = −G3'/G1', over τ = |s(0)|² t. (c) R at τ = "
+        "1e5 where the types of 36 sentences are drawn, against the closed form for the counts that came out.",
+        "Losses with one signal rise first in all languages. With topics R may end below 1. Points of (c) on the "
+        "diagonal.",
+        ("words", "sampled"),
+        figure_language,
+        panels=("abc",),
+        size=TRIPLE,
+    ),
+    Figure(
+        "appendix",
+        "Three readings of Appendix A",
+        "Appendix A; section 2.2; Assumption 2.3",
+        "Training losses of the types over epochs, both logarithmic, for three versions of the experiment: the output "
+        "weights a drawn as Kaiming's start draws all layers; a = ±1; and irrelevant words that never repeat. Thick: the "
+        "first run. Dotted: all its training sentences are right.",
+        "With a = ±1 Phase 1 is over within some tens of epochs, far too early for an axis of 30,000; only a of "
+        "Kaiming's size gives phases of the lengths that the paper's figure shows. Distinct words change little.",
+        ("appendix", "appendix_signs", "appendix_distinct"),
+        figure_appendix,
+        panels=("abc",),
+        size=TRIPLE,
+    ),
+)
