@@ -267,6 +267,44 @@ def sampling() -> Iterator[Row]:
     )
 
 
+def widths() -> Iterator[Row]:
+    """The flow of cooccurrence in Gram matrices against that of all weights, by the same solver; and over widths."""
+    ratios = {}
+    for width in (256, 1024, 4096):
+        chosen: Any = system("cooccurrence", samples=24, width=width, horizon=100.0)
+        start = chosen.start(0)
+        velocity, flat = plain.word_flow(chosen, start)
+        field = Field.of(chosen, start)
+        spent = [
+            seconds(lambda v=v, y=y: integrate(v, y, 0.0, np.log1p(100.0), method="dop853", rtol=1e-8, atol=1e-11))
+            for v, y in ((velocity, flat), (field.velocity, field.origin))
+        ]
+        ratios[width] = spent[0] / spent[1]
+    words = ", ".join(f"{width}: {ratio:.1f}" for width, ratio in ratios.items())
+    yield ("flow of cooccurrence (n=24, L=5) to τ=100 with all weights / in Gram matrices, by width", f"{words} x", "")
+    times = {}
+    for width in (256, 10**9):
+        chosen = system("cooccurrence", width=width)
+        start = chosen.start(0)
+        prediction = chosen.predict(start)
+        times[width] = seconds(lambda c=chosen, s=start, p=prediction: flow(c, start=s, prediction=p), 3)
+    yield (
+        "flow of cooccurrence (n=60, L=5) to τ=3e6 at m=1e9 / at m=256",
+        f"{times[10**9] / times[256]:.2f} x ({times[10**9]:.1f} s)",
+        "at most 1.5 x",
+    )
+
+
+def log_time() -> Iterator[Row]:
+    """Evaluations of the flow of cooccurrence over ln τ: a decade costs the same wherever it lies."""
+    counts = []
+    for horizon in (1e2, 1e4, 1e6, 1e8):
+        chosen = system("cooccurrence", samples=24, width=10**6, horizon=horizon)
+        counts.append(_evaluations(flow(chosen)))
+    words = ", ".join(str(count) for count in counts)
+    yield ("evaluations of the flow of cooccurrence to τ = 1e2, 1e4, 1e6, 1e8", words, "linear in ln τ")
+
+
 BENCHMARKS = (
     imports,
     statistics,
@@ -280,6 +318,8 @@ BENCHMARKS = (
     lumped,
     looked_up,
     sampling,
+    widths,
+    log_time,
 )
 
 

@@ -233,6 +233,7 @@ def test_seven_numbers_with_infinitely_many_sentences():
     loss = prediction.log_loss(course.margin[-1]) @ model.weights
     found = [-rate[2] / rate[0], 1e7 * loss, 1e7 * rate[0], -1e7 * rate[2], course.turn, course.right]
     np.testing.assert_allclose(found, [1.5, 17, 2, 3, 3.565, 12.979], rtol=1e-3)
+    assert course.turn is not None
     peak = prediction.log_loss(prediction.follow(model, np.zeros(7), course.turn).margin[-1][1])
     assert peak == pytest.approx(0.8026, abs=1e-4)
 
@@ -331,6 +332,7 @@ def test_a_rate_that_overshoots_says_so():
     small = {"samples": 12, "tokens": 3, "width": 64, "steps": 60}
     words = system("cooccurrence", **small, learning_rate=1.0)
     bound = words.stable_rate(words.start(0).frame)
+    assert bound is not None
     assert (
         "overshoots; at the start GD is stable below"
         in train(system("cooccurrence", **small, learning_rate=1.5 * bound)).attrs["result"]

@@ -16,6 +16,7 @@ from saddlescope.dynamics.flow import flow
 from saddlescope.dynamics.solvers import Solver, solver
 from saddlescope.lab.ensemble import run_seeds
 from saddlescope.lab.run import measured_stages, run_face
+from saddlescope.numerics.integrate import integrate
 
 from .conftest import EXAMPLE
 
@@ -222,6 +223,32 @@ def test_run_seeds_on_processes_keeps_the_order():
     assert [outcome.seed for outcome in outcomes] == list(range(5))
     alone = run_face(system("linear_icl", "tiny"), "predict", 4)
     assert outcomes[4].stages[-1].time == alone.stages[-1].time
+
+
+def test_long_steps_are_saved_on_the_way():
+    """On the stepper's interpolant, at most `spacing` apart; the steps and the end are the same."""
+    settings = {"method": "dop853", "rtol": 1e-9, "atol": 1e-12, "watch": lambda y: y - 0.5}
+    plain = integrate(lambda _, y: -y, np.ones(1), 0.0, 10.0, **settings)
+    dense = integrate(lambda _, y: -y, np.ones(1), 0.0, 10.0, spacing=0.05, **settings)
+    assert np.diff(plain.time).max() > 0.3 and np.diff(dense.time).max() <= 0.05 + 1e-12
+    assert set(plain.time) <= set(dense.time) and dense.state[-1] == plain.state[-1]
+    np.testing.assert_allclose(dense.state[:, 0], np.exp(-dense.time), rtol=1e-7)
+    assert dense.crossings == plain.crossings
+
+
+@pytest.mark.parametrize(
+    ("size", "free", "jacobian", "method"),
+    [
+        (100, True, False, "lsoda"),
+        (10**5, True, True, "rodas5p-cg"),
+        (10**5, False, True, "lsoda"),
+        (1000, False, False, "lsoda"),
+        (10**5, False, False, "dop853"),
+    ],
+)
+def test_the_solver_fits_the_state(size, free, jacobian, method):
+    assert Solver().for_state(size, free=free, jacobian=jacobian).method == method
+    assert Solver("bdf").for_state(size, free=free, jacobian=jacobian).method == "bdf"
 
 
 def test_solver_names_are_checked():

@@ -80,6 +80,16 @@ def test_what_the_paper_prints_and_does_not_hold_is_refuted(quick):
         "reversed_all",
         "truncated_truth_levels",
         "equal_importance_two_steps",
+        "initial_outputs_below_a_hundredth",
+        "two_words_together",
+        "generalisation_anywhere",
+        "all_types_at_one_rate",
+        "words_add_order_one",
+        "score_changes_without_logarithms",
+        "attention_rates_as_stated",
+        "balance_with_topics",
+        "appendix_signs",
+        "phases_with_adam",
     }
 
 

@@ -52,7 +52,7 @@ class System(ABC):
     its runs may be stored: its name, version and sources say all that decides them), columns (entries of Stage.extra
     that tables show, and under which heading), ends_on_arrival (whether a run without a set horizon ends as soon as it
     has arrived), watched (when training looks for passages: a system whose observables cost as much as a step of
-    training looks at snapshots only), remembered (fields of the frame that record the start, and so move with the seed),
+    training looks at snapshots only), remembered (fields of the frame that record the start: the seed moves them),
     timed (observables that `over_time` makes of others and of time).
     """
 

@@ -163,7 +163,6 @@ def path_trajectory(
 ) -> xarray.Dataset:
     """The trajectory of a solved path, thinned, with all its passages."""
     time, keep = np.unique(path.time, return_index=True)
-    state = path.state[keep]
     chosen = np.unique(
         np.concatenate(
             [
@@ -172,7 +171,7 @@ def path_trajectory(
             ]
         )
     )
-    time, state = time[chosen], state[chosen]
+    time, state = time[chosen], path.state[keep[chosen]]
     observables = field.measure_many(state)
     drift = None
     if system.declares("conserved"):

@@ -16,7 +16,7 @@ DIFFRAX_METHODS = {"tsit5": "Tsit5", "dopri8": "Dopri8", "kvaerno5": "Kvaerno5"}
 FREE_METHOD = "rodas5p-cg"
 
 LARGEST_DIFFERENCED = 2000
-"""Numbers of a state beyond which a Jacobian by differences, which lsoda may want, costs more than an explicit method."""
+"""Numbers of a state beyond which a Jacobian by differences, which lsoda may want, costs too much."""
 
 
 @dataclass(frozen=True)

@@ -62,8 +62,12 @@ def logs(panel: Any, which: str, *between: int) -> None:
     panel.set(**{f"{which}scale": "log"})
     axis = getattr(panel, f"{which}axis")
     axis.set_major_locator(LogLocator(subs=(1, *between)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}" if 1e-2 <= value < 1e3 else power(value)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: plain(value)))
     axis.set_minor_formatter(NullFormatter())
+
+
+def plain(value: float) -> str:
+    return f"{value:g}" if 1e-2 <= value < 1e3 else power(value)
 
 
 def power(value: float) -> str:

@@ -15,10 +15,10 @@ from .spec import APPENDIX
 FLOW, VARIANT = "cooccurrence", "cooccurrence/variant"
 
 WIDTHS = over("width", *(2**k for k in (8, 10, 12, 14, 17, 20)), 10**9)
-WIDE = {"width": 10**6}
+WIDE = {"width": 2**20}
 """Wide enough for what remains of the width to be below every tolerance."""
 
-COUNTS = ((12, 5), (18, 5), (24, 5), (36, 5), (60, 5), (96, 5), (24, 3), (36, 7))
+COUNTS = ((12, 5), (18, 5), (24, 5), (36, 5), (60, 5), (72, 5), (24, 3), (36, 7))
 """(n, L): below, at and above n = 3(L+1); of (12, 5), (18, 5), (24, 5) and (36, 7) the fourth type counts."""
 
 FEW = {"samples": 24}
@@ -43,7 +43,7 @@ EXPERIMENTS = (
         FLOW,
         "flow",
         paper=Size(8, WIDTHS),
-        quick=Size(2, WIDTHS),
+        quick=Size(1, WIDTHS),
     ),
     Experiment(
         "counts",
@@ -60,7 +60,7 @@ EXPERIMENTS = (
         FLOW,
         "flow",
         paper=Size(8, over("width", 2**10, 2**14, 10**9, samples=None)),
-        quick=Size(4, over("width", 2**10, 2**14, 10**9, samples=None)),
+        quick=Size(2, over("width", 2**10, 2**14, 10**9, samples=None)),
         fields={"horizon": 1e7},
     ),
     Experiment(
@@ -77,7 +77,7 @@ EXPERIMENTS = (
         FLOW,
         "flow",
         paper=Size(8, over("init_scale", 0.1, 0.03, 0.01, 0.001, 1e-5)),
-        quick=Size(2, over("init_scale", 0.1, 0.03, 0.01, 0.001, 1e-5)),
+        quick=Size(1, over("init_scale", 0.1, 0.03, 0.01, 0.001, 1e-5)),
         fields={**FEW, **WIDE, "horizon": 100.0},
     ),
     Experiment(
@@ -95,7 +95,7 @@ EXPERIMENTS = (
         FLOW,
         "flow",
         paper=Size(1, over("data_seed", *range(16), sampled_types=True)),
-        quick=Size(1, over("data_seed", *range(4), sampled_types=True)),
+        quick=Size(1, over("data_seed", *range(3), sampled_types=True)),
         fields={**WIDE, "samples": 36, "horizon": 1e5},
     ),
     Experiment(
@@ -114,7 +114,7 @@ EXPERIMENTS = (
         FLOW,
         "train",
         paper=Size(4, over("data_seed", 0, 1, 2, 3)),
-        quick=Size(2, over("data_seed", 1, 2)),
+        quick=Size(1, over("data_seed", 1, 2, 3)),
         fields=APPENDIX,
     ),
     Experiment(

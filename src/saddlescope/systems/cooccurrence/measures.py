@@ -191,7 +191,7 @@ def neuron_sums(run: Evidence) -> np.ndarray:
 
 
 def initial_cross_values(run: Evidence) -> np.ndarray:
-    """⟨W_V X p, W_V μ⟩ without μ's own share, over σ0² √(m/L), of all sentences and μ1: Proposition E.5, third bound."""
+    """⟨W_V X p, W_V μ1⟩ without μ1's own share, over σ0² √(m/L), of all sentences: Proposition E.5, third bound."""
     start, frame = start_of(run)
     spec, words = run.system.spec, frame.train.words
     rows = np.where(words == 0, 0.0, start.value_gram[0][words]).sum(-1) / spec.tokens
@@ -199,7 +199,7 @@ def initial_cross_values(run: Evidence) -> np.ndarray:
 
 
 def key_value_products(run: Evidence) -> np.ndarray:
-    """|W_K μ|² G(ν) and ⟨W_K ν, W_K μ⟩ G(ν') at the start, over σ0² m and σ0² √m times σ0 σ1 √(m m1): Proposition E.22."""
+    """|W_K μ|² G(ν) and ⟨W_K ν, W_K μ⟩ G(ν') over σ0² m and σ0² √m times σ0 σ1 √(m m1): Proposition E.22."""
     start, _ = start_of(run)
     v, _ = variances(run)
     m, values = run.system.spec.width, initial_values(run)
@@ -415,7 +415,7 @@ def score_rate_sizes(run: Evidence) -> np.ndarray:
 
 
 def attention_rate_sizes(run: Evidence, power: float) -> float:
-    """p' per t between μ1 and μ2 over L̂ σ0² m/(m^power L²) and ln τ, in the middle of Phase 2's log-time: Corollary F.17."""
+    """p' per t between μ1 and μ2 over L̂ σ0² m/(m^power L²) and ln τ, midway through Phase 2: Corollary F.17."""
     spec, (v, _) = run.system.spec, variances(run)
     right, end = moments(run)[1], series(run, "time")[-1]
     moment = np.sqrt(right * end)

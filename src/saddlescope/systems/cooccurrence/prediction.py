@@ -22,6 +22,9 @@ from .spec import COMMON, SHARES, TaskSpec
 LONGEST = 3e6
 """Horizon of a run whose Spec sets none."""
 
+POINTS = 200
+"""At which a course is saved at least, besides the steps of the solver."""
+
 SETTLED = 1e4
 """By then every sentence is right, or will not be."""
 
@@ -111,7 +114,17 @@ def follow(model: Linear, state: np.ndarray, end: float) -> Course:
         rate = -((c * one) * ((c @ model.response.T) @ model.outputs.T)).sum(-1) / share
         return np.stack([rate, (model.labels * (x @ model.outputs.T)).min(-1)], -1)
 
-    path = integrate(velocity, state, 0.0, float(np.log1p(end)), method="dop853", rtol=1e-11, atol=1e-13, watch=signals)
+    path = integrate(
+        velocity,
+        state,
+        0.0,
+        float(np.log1p(end)),
+        method="dop853",
+        rtol=1e-11,
+        atol=1e-13,
+        watch=signals,
+        spacing=float(np.log1p(end)) / POINTS,
+    )
     found = signals(path.state)
     turns = [time for time, which in path.crossings if which == 0]
     rises = [time for time, which in path.crossings if which == 1]
@@ -137,8 +150,8 @@ def log_loss(margin: np.ndarray) -> np.ndarray:
 
 
 class Late(NamedTuple):
-    """pulls (4,): τ Σ_{i in type} g_i/n.  slopes (3,): dG/d ln τ of μ1, μ2, μ3.  margins, fresh_margins (4,): that of yF
-    of training sentences of each type, and of fresh ones, whose own words nothing has taught.
+    """pulls (4,): τ Σ_{i in type} g_i/n.  slopes (3,): dG/d ln τ of μ1, μ2, μ3.  margins, fresh_margins (4,): that of
+    y F of training sentences of each type, and of fresh ones, whose own words nothing has taught.
 
     ratio: R = −G3'/G1'.  loss_tau: training loss times τ.  exponent: of the test loss, τ^-exponent.
     """
