@@ -87,9 +87,9 @@ def draw_sentences(spec: TaskSpec) -> tuple[Sentences, Sentences, int]:
 
     Words that do not occur are left out: they change nothing, and nothing changes them.
     """
-    rng = np.random.default_rng(spec.data_seed)
     if spec.samples is None:
         return _endless(spec)
+    rng = np.random.default_rng(spec.data_seed)
     kinds = np.repeat(np.arange(4), spec.counts or _sampled_counts(spec, rng))
     fresh = np.tile(np.arange(4), spec.test_sets)
     if spec.vocabulary is None or not spec.repeats:
@@ -133,11 +133,10 @@ def _distinct(spec: TaskSpec, rng: np.random.Generator, kinds: np.ndarray, fresh
 
 
 def _repeating(spec: TaskSpec, rng: np.random.Generator, kinds: np.ndarray) -> list[np.ndarray]:
+    """Uniform in the sentence's topic; topics are equal parts, and what is left of the vocabulary belongs to none."""
     assert spec.vocabulary is not None
     part = (spec.vocabulary - COMMON) // spec.topics
     sizes, topics = np.array(spec.words), rng.integers(spec.topics, size=len(kinds))
-    if spec.topics == 1:
-        part = spec.vocabulary - COMMON
     return [topic * part + rng.integers(part, size=sizes[kind]) for kind, topic in zip(kinds, topics, strict=True)]
 
 

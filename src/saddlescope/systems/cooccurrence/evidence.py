@@ -169,9 +169,9 @@ def _moves(state: State, frame: Frame) -> State:
 
 def _attention_rate(run: _Run, tau: float) -> tuple[np.ndarray, float]:
     """dp/dt of (key, query) among μ1, μ2, μ3, and the training loss."""
-    from . import reduction
+    from . import observe
 
-    found = reduction.measure(run.state(tau), run.frame)
+    found = observe.measure(run.state(tau), run.frame)
     return np.asarray(found["attention_rate"]) * run.clock, float(found["loss"])
 
 

@@ -73,7 +73,6 @@ class Cooccurrence(System):
         "moved_queries": (),
         "moved_attention": (),
         "moved_word_attention": (),
-        "word_attention_rate": (),
         "signal_word_attention_rate": (),
         "cross_value": (),
         "neuron_value": ("neuron", "signal"),
@@ -83,8 +82,6 @@ class Cooccurrence(System):
         "neuron_word_rate": ("neuron",),
         "neuron_output_change": ("neuron",),
         "neuron_gram_change": ("neuron",),
-        "neuron_gram_rate": ("neuron",),
-        "neuron_norm_change": ("neuron",),
         "cross_neuron": ("neuron",),
     }
     timed = {"loss_tau": ()}
@@ -132,9 +129,9 @@ class Cooccurrence(System):
         return self.reduce(point, frame) if isinstance(point, Weights) else point
 
     def measure(self, view: State, frame: Frame) -> dict[str, Any]:
-        from . import reduction
+        from . import observe
 
-        return reduction.measure(view, frame)
+        return observe.measure(view, frame)
 
     def over_time(self, time: np.ndarray, observables: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         return {"loss_tau": time * observables["loss"]}
