@@ -261,6 +261,44 @@ def test_the_four_shares_are_where_the_seven_numbers_end(samples, tokens):
     assert 1e12 * prediction.log_loss(course.margin[-1]) @ model.weights == pytest.approx(late.loss_tau, rel=2e-3)
 
 
+def test_shares_of_sentences_are_those_of_types_where_no_word_repeats():
+    for fields in ({"samples": 24}, {"samples": 36, "tokens": 7}, {"samples": 12}, {"type_counts": (1, 1, 1, 57)}):
+        words = system("cooccurrence", width=10**6, **fields)
+        frame = words.start(0).frame
+        for found, expected in zip(
+            prediction.late_by_sentence(frame), prediction.late_of(words.spec, frame), strict=True
+        ):
+            np.testing.assert_allclose(found, expected, atol=1e-8)
+
+
+def test_repeated_words_end_where_their_sentences_put_them():
+    """At τ = 1e6, to 2%: sentences that hardly count settle slowly."""
+    words = system("cooccurrence", vocabulary=40, samples=24, width=10**6, horizon=1e6)
+    trajectory, expected = flow(words), predict(words)
+    assert trajectory["balance_ratio"].values[-1] == pytest.approx(expected.observables["balance_ratio"], rel=0.02)
+    assert trajectory["loss_tau"].values[-1] == pytest.approx(expected.observables["loss_tau"], rel=0.03)
+    assert all(stage.extra["limit_time"] is None for stage in expected.stages)
+
+
+def test_the_outlook_names_what_fails():
+    def outlook(**fields):
+        return predict(system("cooccurrence", **fields)).notes[0]
+
+    assert "test loss as tau^-0.283" in outlook()
+    assert "with the first signal and with the second signal end up wrong" in outlook(samples=12)
+    assert "the test loss stays" in outlook(samples=18)
+    assert "with both signals end up wrong" in outlook(type_counts=(1, 1, 1, 57))
+
+
+def test_fresh_sentences_do_not_move_the_training_set():
+    for fields in ({"vocabulary": 40, "topics": 4}, {"vocabulary": 40}, {}):
+        few, many = (sentences_of(samples=24, test_sets=sets, **fields)[0] for sets in (1, 5))
+        for one, other in zip(few.words, many.words, strict=True):
+            # Numbers of words may shift; which of them are equal, and which are common, may not.
+            assert sorted(one[one < 3]) == sorted(other[other < 3])
+            assert len(set(one)) == len(set(other))
+
+
 def test_any_counts_balance():
     rng = np.random.default_rng(0)
     for counts in rng.integers(1, 40, size=(200, 4)):
@@ -311,6 +349,11 @@ def test_infinitely_many_sentences_end_where_they_should():
         ({"init_scale": float("nan")}, "`init_scale`"),
         ({"init": "xavier"}, "unknown init"),
         ({"sampled_neurons": -1}, "`sampled_neurons` must be zero or positive"),
+        ({"batch_size": 61}, "`batch_size` must be at most `samples` = 60"),
+        ({"batch_size": 6, "fresh_data": True}, "`fresh_data` must be false"),
+        ({"samples": None, "vocabulary": 64}, "null where `samples` is null"),
+        ({"samples": None, "init": "kaiming"}, "gaussian where `samples` is null"),
+        ({"width": 10**6, "gram": False}, "`gram` must be true above width 4096"),
     ],
 )
 def test_bad_input_names_the_argument_and_the_way_out(fields, words):

@@ -87,6 +87,7 @@ def test_what_the_paper_prints_and_does_not_hold_is_refuted(quick):
         "words_add_order_one",
         "score_changes_without_logarithms",
         "attention_rates_as_stated",
+        "attention_to_words_as_stated",
         "balance_with_topics",
         "appendix_signs",
         "phases_with_adam",

@@ -383,7 +383,7 @@ def _face(
 
             outcomes = run_seeds(system, face, range(seeds), solver=solver, tick=tick)
     for outcome in outcomes:
-        if not outcome.result.startswith("finished"):
+        if face != "predict" and outcome.result != "finished":
             print(f"note: seed {outcome.seed}: {outcome.result}", file=sys.stderr)
         for words in outcome.prediction.notes if outcome.prediction and face == "predict" else ():
             print(f"note: {words}", file=sys.stderr)

@@ -27,7 +27,8 @@ def slowest(time: np.ndarray, loss: np.ndarray, start: float, end: float) -> flo
     y = y[flattest - 1 : flattest + 3]
     (m0, m1, m2), (s0, s1, s2) = (x[1:] + x[:-1]) / 2, speed[flattest - 1 : flattest + 2]
     left, right = (s1 - s0) / (m1 - m0), (s2 - s1) / (m2 - m1)
-    lowest = m1 if right <= left else (m0 + m1) / 2 - left * (m2 - m0) / (2 * (right - left))  # vertex of the parabola
+    vertex = (m0 + m1) / 2 - left * (m2 - m0) / (2 * (right - left)) if right > left else None
+    lowest = vertex if vertex is not None else 0.0 if s0 <= s2 else x[-1]  # what bends downwards is least at an end
     level = np.polynomial.Polynomial.fit(x, y, 3)(float(np.clip(lowest, 0.0, x[-1])))
     return float(np.exp(np.clip(level, y.min(), y.max())))
 

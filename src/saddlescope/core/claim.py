@@ -106,18 +106,26 @@ def monotone(direction: Literal["rises", "falls"], because: str, slack: float = 
 def scales_as(exponent: float, tolerance: float, because: str) -> Relation:
     """Measured rows are (x, y), and y grows as x to this exponent: the value is how far the fitted one is off."""
 
-    def slope(value: np.ndarray) -> float:
+    def fit(value: np.ndarray) -> tuple[float, float]:
+        """The exponent, and its standard error by what the fit leaves."""
         x, y = value.reshape(-1, 2).T
         if len(np.unique(x)) < 3 or not np.all(value > 0):
-            return np.nan
-        return float(np.polyfit(np.log(x), np.log(y), 1)[0])
+            return np.nan, np.nan
+        x, y = np.log(x), np.log(y)
+        line = np.polyfit(x, y, 1)
+        rest = ((y - np.polyval(line, x)) ** 2).sum() / (len(x) - 2)
+        return float(line[0]), float(np.sqrt(rest / ((x - x.mean()) ** 2).sum()))
+
+    def words(value: np.ndarray) -> str:
+        slope, error = fit(value)
+        return f"fitted exponent {slope:.4g} ± {error:.1g}, expected {exponent:g}"
 
     return Relation(
         "scales_as",
         because,
-        lambda v, _: abs(slope(v) - exponent),
+        lambda v, _: abs(fit(v)[0] - exponent),
         tolerance,
-        words=lambda v, _: f"fitted exponent {slope(v):.4g}, expected {exponent:g}",
+        words=lambda v, _: words(v),
     )
 
 

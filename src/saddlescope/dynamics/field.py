@@ -112,6 +112,11 @@ class Field:
 
         return distances
 
+    def largest_weight(self, states: np.ndarray) -> float:
+        """In size, of flat states (n, size)."""
+        points = [states] if self.system.batched else states
+        return max(float(self.system.largest_weight(self.layout.unravel(point), self.frame)) for point in points)
+
     def conserved_many(self, states: np.ndarray) -> np.ndarray:
         """Conserved quantities at flat states (n, size), with the state's axis first."""
         if self.system.batched:

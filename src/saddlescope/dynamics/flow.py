@@ -57,8 +57,9 @@ def flow(
     if prediction is None and "predict" in system.faces:
         prediction = system.predict(start)
     field = Field.of(system, start)
-    free = system.declares("linearize") and field.scale is None
-    chosen = chosen.for_state(field.layout.size, free=free, jacobian=system.declares("jacobian"))
+    warped, jacobian = field.scale is not None, system.declares("jacobian")
+    free = system.declares("linearize") and not warped
+    chosen = chosen.for_state(field.layout.size, free=free, jacobian=jacobian, warped=warped)
     horizon = system.spec.horizon
     prolong = horizon is None
     if prolong:
@@ -171,12 +172,12 @@ def path_trajectory(
             ]
         )
     )
-    time, state = time[chosen], path.state[keep[chosen]]
+    time, state = time[chosen], _rows(path.state, keep[chosen])
     observables = field.measure_many(state)
     drift = None
     if system.declares("conserved"):
         kept = field.conserved_many(state)
-        largest = float(system.largest_weight(field.layout.unravel(state), field.frame)) ** 2
+        largest = field.largest_weight(state) ** 2
         drift = float(np.abs(kept - kept[0]).max() / max(largest, np.finfo(float).tiny))
     return build_trajectory(
         system,
@@ -190,6 +191,11 @@ def path_trajectory(
         conserved_drift=drift,
         extra={"horizon": float(horizon)},
     )
+
+
+def _rows(states: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """Without a copy where all are chosen in their order: states may be large."""
+    return states if np.array_equal(chosen, np.arange(len(states))) else states[chosen]
 
 
 def _result(system, field, path, time, observables, prediction, horizon, prolonged) -> str:
@@ -225,6 +231,8 @@ def horizon_result(
     if prolonged:
         return f"{HORIZON_TOO_SHORT}: saw {seen} of {expected} stages by time {horizon:.6g}, after prolonging"
     enough = system.horizon(prediction, frame)
+    if enough is not None and all(stage.time is not None for stage in prediction.stages):
+        enough = min(enough, 1.3 * (prediction.last_time or enough))
     advice = "`saddlescope predict` says how long it takes"
     if enough is not None and enough > horizon:
         advice = f"horizon={enough:.4g} {'is the longest' if system.ends_on_arrival else 'would suffice'}"

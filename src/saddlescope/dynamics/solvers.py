@@ -23,7 +23,7 @@ LARGEST_DIFFERENCED = 2000
 class Solver:
     """method: lsoda, radau, bdf, dop853 (SciPy), tsit5, dopri8 (explicit) or kvaerno5 (implicit; diffrax), rodas5p-cg
     (matrix-free, for large gradient flows), or auto: lsoda; where the state is large, rodas5p-cg if products with the
-    Jacobian can be had, and dop853 if nothing is known of it.
+    Jacobian can be had; dop853 where nothing is known of it and the state is large or runs in log-time.
 
     rtol, atol: error per step. `atol` is an upper bound: it shrinks with the initial state, whose smallness decides
     when stages come.
@@ -43,16 +43,18 @@ class Solver:
     def backend(self) -> str:
         return "scipy" if self.method in SCIPY_METHODS else "diffrax"
 
-    def for_state(self, size: int, free: bool, jacobian: bool) -> Solver:
+    def for_state(self, size: int, free: bool, jacobian: bool, warped: bool = False) -> Solver:
         """With `auto` decided for a state of `size` numbers; free: whether products with the Jacobian can be had.
 
-        jacobian: whether it is known; differences would take as many evaluations as there are numbers.
+        jacobian: whether it is known; differences would take as many evaluations as there are numbers.  warped: whether
+        the flow runs in log-time, in which one that settles as a power of time is not stiff.
         """
         if self.method != "auto":
             return self
         if free and size > DENSE:
             return replace(self, method=FREE_METHOD)
-        return replace(self, method="lsoda" if jacobian or size <= LARGEST_DIFFERENCED else "dop853")
+        explicit = not jacobian and (warped or size > LARGEST_DIFFERENCED)
+        return replace(self, method="dop853" if explicit else "lsoda")
 
     def atol_for(self, states: np.ndarray) -> float:
         """Absolute tolerance for runs from these states."""

@@ -95,7 +95,7 @@ def draw_sentences(spec: TaskSpec) -> tuple[Sentences, Sentences, int]:
     if spec.vocabulary is None or not spec.repeats:
         drawn = _distinct(spec, rng, kinds, fresh)
     else:
-        drawn = _repeating(spec, rng, np.r_[kinds, fresh])
+        drawn = _repeating(spec, rng, kinds) + _repeating(spec, rng, fresh)
     words = np.stack([_sentence(kind, own, rng) for kind, own in zip(np.r_[kinds, fresh], drawn, strict=True)])
     known = np.unique(words[words >= COMMON])
     words = np.where(words < COMMON, words, COMMON + np.searchsorted(known, words))
@@ -148,7 +148,7 @@ def _sentence(kind: int, own: np.ndarray, rng: np.random.Generator) -> np.ndarra
 
 
 def learned_words(spec: TaskSpec, size: int) -> np.ndarray:
-    """(D,) 1 for words that are learned; in the limit of infinitely many sentences the others average to nothing."""
+    """(D,) 1 for words that are learned; 0 for those of the limit of infinitely many sentences, which start at zero."""
     return np.where((np.arange(size) < COMMON) | (spec.samples is not None), 1.0, 0.0)
 
 

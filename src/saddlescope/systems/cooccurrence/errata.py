@@ -453,6 +453,18 @@ ERRATA: tuple[Erratum, ...] = (
         version=VERSION,
     ),
     Erratum(
+        name="word_attention",
+        where="Corollary F.17, third display",
+        printed="Attention from a signal to an irrelevant word moves by 1/n + L/sqrt(m) of what that to a signal does.",
+        true="The softmax subtracts the mean rate of the sentence from every key, words included: attention to words "
+        "moves by some 1/L of the main rate at any n and m; with infinitely many sentences and L=5 by 17/143.",
+        severity="conclusion fails",
+        repair="O(1/L) of the main rate, for words and for all other keys; the corollary's last display stands.",
+        measure="relative deviation from the ratio of both rates, n = infinity, L=5, m=1e9, τ=1e7",
+        shows=evidence.shows_word_attention,
+        version=VERSION,
+    ),
+    Erratum(
         name="bernstein",
         where="Lemma H.1, second inequality; its use in Lemmas D.4 and H.2",
         printed="exp(−t²/2/(S + M t/3)) is at most exp(−min{t²/(2 S), t/(2 M)}), S being the sum of the variances.",

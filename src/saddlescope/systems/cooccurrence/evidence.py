@@ -666,6 +666,20 @@ def shows_phase_2_softmax() -> Shown:
     return abs(-1 / 2 - exponent), abs(-1 - exponent)
 
 
+def shows_word_attention() -> Shown:
+    """By the softmax's mean: S' of the limit, keys μ1, μ2, μ3 as seen from μ1, in a sentence without μ2."""
+    from . import observe
+
+    run = _flow(CooccurrenceSpec(samples=None, width=10**9, sampled_neurons=0), 0, 1e7)
+    found = observe.measure(run.state(1e7), run.frame)
+    ratio = float(found["signal_word_attention_rate"] / found["attention_rate"][0, 1])
+    q, (s1, s2, s3) = (late := prediction.late(None, (2, 3, 3, 4))).pulls, late.slopes
+    both, one = (s1 + s2 + s3) / 5, (s1 + s3) / 5
+    keys = [q[0] * (s1 - both) - q[1] * (s1 - one), q[0] * (s2 - both), q[0] * (s3 - both) - q[1] * (s3 - one)]
+    predicted = -(keys[0] + keys[2]) / 5 / (keys[1] - sum(keys) / 5)
+    return abs(ratio - 5 / 1e9**0.5) / ratio, abs(ratio - predicted) / ratio
+
+
 # ---- Appendix H
 
 

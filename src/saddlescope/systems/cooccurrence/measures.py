@@ -10,7 +10,7 @@ import numpy as np
 
 from saddlescope.core.claim import Evidence
 
-from .data import Frame, State, Weights, grams_of
+from .data import LABELS, Frame, State, Weights, grams_of
 from .spec import COMMON
 
 GROWS = ((0, 1), (1, 0))
@@ -366,16 +366,12 @@ def test_slope(run: Evidence) -> float:
     return float(late_slope(run, series(run, "test_margin").min(1))[0])
 
 
-def seven_slope(run: Evidence) -> float:
-    """The same of the seven numbers, over the same times: the limit is approached slowly."""
-    from . import prediction
-
-    spec, time = run.system.spec, series(run, "time")
-    course = prediction.follow(prediction.seven_of(spec), np.zeros(COMMON + 4), float(time[-1]))
-    outputs = prediction.seven_of(spec).outputs[:, :COMMON]
-    fresh = (np.array([1, -1, -1, -1]) * (course.state[:, :COMMON] @ outputs.T)).min(1)
-    logs, wanted = np.log1p(course.time), np.log1p(time)
-    return float(late_slope(run, np.interp(wanted, logs, fresh))[0])
+def loss_pace(run: Evidence) -> np.ndarray:
+    """(1/L̂ − 1/L̂(T1))/(τ − T1) from 2 T1 on, times the limit of L̂ τ: Theorem F.8."""
+    right = moments(run)[1]
+    later = series(run, "time") >= 2 * right
+    gained = 1 / series(run, "loss")[later] - 1 / at(run, "loss", right)
+    return gained / (series(run, "time")[later] - right) * limit_of(run).loss_tau
 
 
 def limit_of(run: Evidence) -> Any:
@@ -424,6 +420,12 @@ def attention_rate_sizes(run: Evidence, power: float) -> float:
     return float(rate / size)
 
 
+def word_attention_ratio(run: Evidence) -> float:
+    """Largest rate of attention from a signal to an irrelevant word over that between the signals, from τ = 1e3 on."""
+    late = series(run, "time") >= 1e3
+    return float((series(run, "signal_word_attention_rate")[late] / series(run, "attention_rate")[late][:, 0, 1]).max())
+
+
 def score_rate_limit(run: Evidence) -> np.ndarray:
     """What `score_rate_sizes` should be: both Gram matrices give σ0² m, and p = 1/L.
 
@@ -431,7 +433,7 @@ def score_rate_limit(run: Evidence) -> np.ndarray:
     """
     late, length = limit_of(run), run.system.spec.tokens
     q, (s1, s2, s3) = late.pulls, late.slopes
-    words = (late.margins - late.fresh_margins) * np.array([1, -1, -1, -1])
+    words = (late.margins - late.fresh_margins) * np.array(LABELS)
     mean = (np.array([s1 + s2 + s3, s1 + s3, s2 + s3, s3]) + words) / length
     both = 2 * q[0] * np.array([s2 - mean[0], s1 - mean[0]])
     common = 2 * np.array([q[0] * (s3 - mean[0]) - q[kind] * (s3 - mean[kind]) for kind in (1, 2)])

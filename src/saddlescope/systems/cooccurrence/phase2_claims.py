@@ -86,8 +86,8 @@ PHASE_2_CLAIMS = (
     ),
     Claim(
         name="two_words_together",
-        says="From T1 on, G1 + G3 and G2 + G3 are negative: a sentence with one signal is right without its own words.",
-        source=(PAPER, "Theorem 3.2"),
+        says="From the moment at which all training sentences are right, G1 + G3 and G2 + G3 are negative.",
+        source=(PAPER, "Theorem 3.2, with T1 as Theorem 3.1 has it"),
         measured=lambda run: measures.value_sums(run)[1:, second_phase(run)],
         relation=bounded(lower=0.0, because=SIGNS),
         applies=wide(2**8),
@@ -164,7 +164,7 @@ PHASE_2_CLAIMS = (
     Claim(
         name="balance_root",
         says="R tends to the positive root of the quadratic in Lemma F.6's proof: 3/2 with infinitely many sentences.",
-        source=(PAPER, "Eq. (16), proof of Lemma F.6"),
+        source=(PAPER, "Eq. (16), proof of Lemma F.6; the number is ours"),
         measured=measures.balance_root,
         expected=lambda run: [1.5, 1.5],
         relation=close(1e-3, because="τ = 1e7 and widths from 2^10 on: G1' and G2' part by 1/m"),
@@ -184,8 +184,31 @@ PHASE_2_CLAIMS = (
     # ---- losses
     Claim(
         name="training_loss",
-        says="During Phase 2 the training loss falls as 1/∫(|s|² + A |W_V μ1|²) dt.",
+        says="During Phase 2 1/L̂ grows in proportion to σ1² m m1 (t − T1).",
         source=(PAPER, "Theorem F.8; Theorem 3.3"),
+        measured=lambda run: np.abs(np.log(measures.loss_pace(run))),
+        relation=bounded(
+            1.0, because="Θ: within a factor e of 1/8.22, the closed form, from 2 T1 to the end at every width"
+        ),
+        applies=wide(2**8),
+        **WIDTHS,
+    ),
+    Claim(
+        name="readout_stays_small",
+        says="|s|² grows by at most (m1/m) (ln τ)², up to constants, at every width.",
+        source=(PAPER, "Corollary F.9; Lemma F.10"),
+        measured=lambda run: (
+            series(run, "readout_change")[-1]
+            / (run.system.spec.hidden / run.system.spec.width * np.log(series(run, "time")[-1]) ** 2)
+        ),
+        relation=bounded(8.3, because="the constant L τ of the limit, 8.22 for these sentences, to one percent"),
+        applies=wide(2**8),
+        **WIDTHS,
+    ),
+    Claim(
+        name="training_loss_exponent",
+        says="During Phase 2 the training loss falls as 1/∫(|s|² + A |W_V μ1|²) dt.",
+        source=(OURS, "Theorem F.8"),
         measured=lambda run: [measures.loss_slope(run)],
         expected=lambda run: [-1.0],
         relation=close(0.02, because="L̂ ∫|s|² dt reaches its limit as 1/τ; attention adds nothing at any width"),
@@ -236,8 +259,8 @@ PHASE_2_CLAIMS = (
     ),
     Claim(
         name="generalisation_anywhere",
-        says="The test loss falls to 1/poly(m) as the training loss does: for any number of sentences.",
-        source=(PAPER, "Theorem 3.3"),
+        says="The test loss falls to 1/poly(m) as the training loss does, whatever the number of sentences.",
+        source=(PAPER, "Theorem 3.3, without Condition 1's n >= L²"),
         measured=lambda run: [series(run, "test_loss")[-1] / at(run, "test_loss", moments(run)[1])],
         relation=bounded(0.5, because="from T1, where it is of order one, to τ = 3e6; the training loss falls by 1e-5"),
         seeds=all_of(8),
@@ -245,16 +268,14 @@ PHASE_2_CLAIMS = (
     ),
     Claim(
         name="generalisation",
-        says="The margin of the worst fresh sentence grows as γ ln τ, γ = s3 − s1 < 1: with more than 3(L+1) sentences "
-        "the test loss falls as τ^-γ, with fewer it does not.",
+        says="The margin of the worst fresh sentence grows as γ ln τ, γ = s3 − s1 < 1: the test loss falls as τ^-γ, "
+        "with more than 3(L+1) sentences.",
         source=(OURS, "Theorem 3.3"),
         measured=lambda run: [measures.test_slope(run)],
-        expected=lambda run: [measures.seven_slope(run)],
-        relation=close(
-            0.15, because="of the seven numbers over the same times; an own start and 1/ln τ keep them apart"
-        ),
-        applies=lambda run: _beyond(run) or (None if _at_threshold(run) else "there γ is zero"),
-        seeds=all_of(5),
+        expected=lambda run: [measures.limit_of(run).exponent],
+        relation=close(0.15, because=SLOW + ": of n = 36, L = 5, where the fourth type hardly counts, 8% are left"),
+        applies=lambda run: None if _at_threshold(run) else "there γ is zero",
+        seeds=all_of(7),
         repairs="generalisation_anywhere",
         **COUNTS,
     ),
@@ -269,7 +290,7 @@ PHASE_2_CLAIMS = (
     ),
     Claim(
         name="all_types_at_one_rate",
-        says="Losses of all types of sentences fall at the same rate.",
+        says="Losses of all sentences, whatever their type, fall at almost the same rate.",
         source=(PAPER, "abstract; section 4.2"),
         measured=measures.type_slopes,
         expected=lambda run: np.ones(4),
@@ -312,8 +333,8 @@ PHASE_2_CLAIMS = (
     ),
     Claim(
         name="readout_grows_little",
-        says="It grows by (m1/m) (ln τ)² only, whatever the width, with the coefficient L τ of the limit.",
-        source=(PAPER, "Corollary F.9; Lemma F.10"),
+        says="It grows as (m1/m) (ln τ)², with the coefficient L τ of the limit.",
+        source=(OURS, "Corollary F.9; Lemma F.10"),
         measured=lambda run: [measures.bend(run, series(run, "readout_change"))],
         expected=lambda run: [2 * measures.limit_of(run).loss_tau * run.system.spec.hidden / measures.real_clock(run)],
         relation=close(0.02, because="from τ = 1e3 to 3e6; at less width |s|² grows, by (ln τ)²/m of itself"),
@@ -351,7 +372,7 @@ PHASE_2_CLAIMS = (
     Claim(
         name="values_are_logarithmic",
         says="G of the three words is of order ln τ: it grows by s1, s2 and −s3 per ln τ.",
-        source=(PAPER, "Definition F.1"),
+        source=(OURS, "Definition F.1"),
         measured=lambda run: measures.late_slope(run, series(run, "value")[:, :3]),
         expected=lambda run: measures.limit_of(run).slopes,
         relation=close(0.03, because=SLOW),
@@ -479,24 +500,32 @@ PHASE_2_CLAIMS = (
         **WIDTHS,
     ),
     Claim(
-        name="attention_to_words_moves_less",
-        says="Attention from a signal to an irrelevant word moves less than that between the signals.",
+        name="attention_to_words_as_stated",
+        says="Attention from a signal to an irrelevant word moves by (1/n + L/√m) of that between the signals at most.",
         source=(PAPER, "Corollary F.17"),
-        measured=lambda run: (
-            series(run, "signal_word_attention_rate")[second_phase(run)]
-            / series(run, "attention_rate")[second_phase(run)][:, 0, 1]
-        ),
-        relation=bounded(
-            1.0, because="less, at every saved time; the softmax takes from words what it gives to signals"
-        ),
+        measured=lambda run: [
+            measures.word_attention_ratio(run)
+            / (1 / run.system.spec.samples + run.system.spec.tokens / run.system.spec.width**0.5)
+        ],
+        relation=bounded(3.0, because="a constant; from width 2^14 on it should not grow"),
         applies=wide(2**14),
         experiment="widths",
         seeds=all_of(4),
     ),
     Claim(
+        name="attention_to_words_moves_less",
+        says="It moves by some 1/L of that: the softmax takes from words what it gives to signals.",
+        source=(OURS, "Corollary F.17"),
+        measured=lambda run: [measures.word_attention_ratio(run)],
+        relation=bounded(0.25, because="of order 1/L = 0.2, from τ = 1e3 on at every width"),
+        applies=wide(2**14),
+        experiment="widths",
+        seeds=all_of(4),
+        repairs="attention_to_words_as_stated",
+    ),
+    Claim(
         name="attention_hardly_moves",
-        says="To the end softmax probabilities change by m^-2, far less than the 1/L² that Phase 2 allows: attention "
-        "adds nothing to the margin.",
+        says="To the end softmax probabilities change by m^-2, far less than the 1/L² that Phase 2 allows.",
         source=(PAPER, "Corollary F.17; Definition F.1"),
         measured=to_the_end("moved_attention"),
         relation=scales_as(-2.0, 0.05, because=NO_POWER),
@@ -535,7 +564,7 @@ PHASE_2_CLAIMS = (
         source=(OURS, "section 5; section 4.1"),
         measured=lambda run: moments(run),
         expected=lambda run: [stage.extra["limit_time"] for stage in run.prediction.stages],
-        relation=close(0.01, because="F(0) of 1e-3 and less moves both by as much"),
+        relation=close(0.02, because="T1 moves by some ten times init_scale, which is 1e-3 or less"),
         applies=lambda run: None if run.system.spec.init_scale <= 1e-3 else "its start is not small",
         experiment="small_starts",
         seeds=all_of(2),
@@ -547,17 +576,19 @@ PHASE_2_CLAIMS = (
         source=(PAPER, "section 2.1; section 5, correlated tokens"),
         measured=lambda run: np.r_[
             moments(run)[0],
-            20 - moments(run)[1],
+            100 - moments(run)[1],
             measures.signed(run, "score_change")[-1] / np.abs(series(run, "score_change")[-1]).max(),
         ],
-        relation=bounded(lower=0.0, because="T0.5 after the start, T1 below 20, and four signs"),
+        relation=bounded(
+            lower=0.0, because="T0.5 after the start, T1 below 100, a thousandth of the run, and four signs"
+        ),
         experiment="words",
         seeds=all_of(3),
     ),
     Claim(
         name="balance_with_topics",
         says="Balance holds with words that come in topics.",
-        source=(PAPER, "section 5, correlated tokens; Lemma 4.5"),
+        source=(OURS, "section 5, correlated tokens; Lemma 4.5"),
         measured=lambda run: measures.balance_margins(run, second_phase(run))[:, -1],
         relation=bounded(lower=0.0, because="C > 0 at the end"),
         experiment="words",

@@ -96,6 +96,7 @@ def seven_of(spec: TaskSpec, frame: Frame | None = None) -> Linear:
     return seven(counts, spec.words, np.asarray(counts) / spec.samples)
 
 
+@source("yang2024", "Theorem 3.1", "Lemma 4.3")
 def follow(model: Linear, state: np.ndarray, end: float) -> Course:
     """Integrate in log-time, with both moments located inside the steps."""
     from saddlescope.numerics.integrate import integrate
@@ -137,7 +138,7 @@ def follow(model: Linear, state: np.ndarray, end: float) -> Course:
 
 
 def curvature(model: Linear) -> float:
-    """The largest, of the loss over x where F = 0: there g' = -1/4."""
+    """The largest, of the loss over x while outputs are small: |g'| is 1/4 there."""
     root = np.sqrt(model.weights)[:, None]
     return float(np.linalg.eigvals(root * (model.outputs @ model.response) * root.T).real.max() / 4)
 
@@ -174,6 +175,7 @@ class Late(NamedTuple):
         return float(self.fresh_margins.min())
 
 
+@source("yang2024", "Lemma 4.5", "Theorem F.8")
 def late(counts: Any, words: Sequence[int]) -> Late:
     """The limit of the seven numbers as τ grows.
 
@@ -219,10 +221,15 @@ def late_by_formula(samples: float, tokens: int) -> tuple[float, float, float]:
 # ---- the prediction of one start
 
 
-@source("yang2024", "Theorem 3.1", "Lemma 4.3", "Theorem F.8")
 def pace(frame: Frame) -> float:
-    """Of the clock in which G' = P, against τ = |s(0)|² t: 1 + A |W_V μ|²/|s|², averaged over words."""
-    return 1 + float(frame.energy * np.mean(np.diag(frame.start.value_gram)) / frame.start.readout)
+    """Of the clock in which G' = P, against τ = |s(0)|² t: 1 + A |W_V μ|²/|s|², averaged over learned words."""
+    squares = np.average(np.diag(frame.start.value_gram), weights=frame.learns)
+    return 1 + float(frame.energy * squares / frame.start.readout)
+
+
+def growth(frame: Frame, late: Late, horizon: float) -> float:
+    """By what share of itself |s|² grows until then: L̂τ A (ln τ)²/|s|⁴, which frozen Gram matrices leave out."""
+    return float(late.loss_tau * frame.energy * np.log1p(horizon) ** 2 / frame.start.readout**2)
 
 
 def course_of(frame: Frame, value: np.ndarray, horizon: float) -> tuple[Course, Course]:
@@ -245,6 +252,42 @@ def test_losses(frame: Frame, states: np.ndarray) -> np.ndarray:
     return log_loss(frame.test.labels * (states @ outputs.T)) @ frame.test.weights
 
 
+def words_differ(frame: Frame) -> bool:
+    """Whether no irrelevant word stands in two places of the training sentences: Assumption 2.3."""
+    words = frame.train.words[frame.train.words >= COMMON]
+    return len(np.unique(words)) == len(words)
+
+
 def late_of(spec: TaskSpec, frame: Frame) -> Late:
-    counts = None if spec.samples is None else np.bincount(frame.train.kinds, minlength=4)
-    return late(counts, spec.words)
+    """Four shares where no word repeats, else one for each sentence."""
+    if spec.samples is None:
+        return late(None, spec.words)
+    if words_differ(frame):
+        return late(np.bincount(frame.train.kinds, minlength=4), spec.words)
+    return late_by_sentence(frame)
+
+
+def late_by_sentence(frame: Frame) -> Late:
+    """The same conditions for any sentences: X Xᵀ q = 1 where q > 0, else >= 1; rows of X are y times counts of words.
+
+    λ >= 0 that minimises |Xᵀ λ|² + (Σ λ − 1)² has X Xᵀ λ = 1 − Σ λ where λ > 0, so that q = λ/(1 − Σ λ).
+    """
+    from scipy.optimize import nnls
+
+    size = len(frame.learns)
+
+    def rows(sentences: Sentences) -> np.ndarray:
+        counts = np.array([np.bincount(words, minlength=size) for words in sentences.words])
+        return sentences.labels[:, None] * counts
+
+    X = rows(frame.train)
+    shares = nnls(np.vstack([X.T, np.ones(len(X))]), np.r_[np.zeros(size), 1.0])[0]
+    q = shares / (1 - shares.sum())
+    kinds, slopes = frame.train.kinds, X.T @ q
+    margins, fresh = X @ slopes, rows(frame.test) @ slopes
+    return Late(
+        np.bincount(kinds, q, minlength=4),
+        slopes[:COMMON],
+        np.array([margins[kinds == kind].min() for kind in range(4)]),
+        np.array([fresh[frame.test.kinds == kind].min() for kind in range(4)]),
+    )

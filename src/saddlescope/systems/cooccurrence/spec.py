@@ -21,7 +21,8 @@ ACTIVATIONS = ("linear", "relu")
 LARGEST_FORMED = 4096
 """Width up to which weights are formed; beyond it their Gram matrices are drawn from the law that they have."""
 
-LARGEST_STATE = 4 * 10**7
+LARGEST_STATE = 1_500_000
+"""Numbers of a state; a flow keeps some three hundred of them, twice while it saves them."""
 
 APPENDIX = {
     "width": 128,
@@ -46,7 +47,7 @@ class TaskSpec(Spec):
     width: m, the embedding dimension.
     neurons: m1, of the MLP; null: width/8, at least 1.
     samples: n, training sentences; null: the limit of infinitely many, in which every irrelevant word is met too rarely
-        to be learned, and what these words do averages to nothing.
+        to be learned; these words start at zero here, as if init_scale were zero for them.
     tokens: L, words in a sentence.
     vocabulary: d, words from which sentences are drawn, μ1 to μ3 among them; null: as many as are needed for all
         irrelevant words to differ (Assumption 2.3).
@@ -124,10 +125,30 @@ class TaskSpec(Spec):
 
     def _check_counts(self) -> None:
         n, counts = self.samples, self.type_counts
+        require(
+            not self.fresh_data, "fresh_data", True, "false", "fresh words would be learned by nobody: raise `samples`"
+        )
         if n is None:
             require(counts is None, "type_counts", counts, "null where `samples` is null", "the law has no counts")
             require(not self.sampled_types, "sampled_types", True, "false where `samples` is null")
+            require(self.batch_size is None, "batch_size", self.batch_size, "null where `samples` is null")
+            require(
+                self.vocabulary is None,
+                "vocabulary",
+                self.vocabulary,
+                "null where `samples` is null",
+                "with infinitely many sentences the words of a finite vocabulary are all learned",
+            )
+            require(
+                self.init == "gaussian", "init", self.init, "gaussian where `samples` is null", "no fan-in is known"
+            )
             return
+        require(
+            self.batch_size is None or self.batch_size <= n,
+            "batch_size",
+            self.batch_size,
+            f"at most `samples` = {n}",
+        )
         require(n >= 6, "samples", n, "at least 6", "each of the four types of sentences must occur")
         if counts is not None:
             require(not self.sampled_types, "sampled_types", True, "false where `type_counts` are given")
@@ -187,8 +208,8 @@ class TaskSpec(Spec):
             4 * size**2 <= LARGEST_STATE,
             "samples",
             self.samples,
-            f"such that the state has at most {LARGEST_STATE:.0e} numbers",
-            f"{size} different words make {4 * size**2:.0e}; a `vocabulary` bounds them, samples=null needs few",
+            f"such that the state has at most {LARGEST_STATE:,} numbers",
+            f"{size} different words make {4 * size**2:,}; a `vocabulary` bounds them, samples=null needs few",
         )
 
     @property
@@ -207,7 +228,8 @@ class TaskSpec(Spec):
     def weight_deviation(self) -> float:
         """Of an entry of W_V, W_K, W_Q: σ0."""
         if self.init == "kaiming":
-            return 1 / math.sqrt(3 * (self.vocabulary or COMMON + self.most_words))
+            fresh = self.test_sets * (self.tokens - 1)  # words that only the test has are none of the network's inputs
+            return 1 / math.sqrt(3 * (self.vocabulary or COMMON + self.most_words - fresh))
         return self.init_scale / math.sqrt(self.tokens * self.width)
 
     @property
@@ -236,6 +258,13 @@ class CooccurrenceSpec(TaskSpec):
         super().check()
         require(self.sampled_neurons >= 0, "sampled_neurons", self.sampled_neurons, "zero or positive")
         require(self.sampled_neurons <= 1000, "sampled_neurons", self.sampled_neurons, "at most 1000")
+        require(
+            self.gram or not self.reduced_start,
+            "gram",
+            False,
+            f"true above width {LARGEST_FORMED}",
+            "there are no weights there that a gradient could move",
+        )
 
     @property
     def followed(self) -> int:

@@ -154,10 +154,12 @@ class Cooccurrence(System):
 
         return reduction.descend(state, frame, learning_rate)
 
-    def stable_rate(self, frame: Frame) -> float:
+    def stable_rate(self, frame: Frame) -> float | None:
         from .prediction import curvature, frozen
 
-        return 2 / (curvature(frozen(frame)) * self.clock(frame))
+        # With large outputs, or values as long as s, the loss has other curvatures than those of a kernel at F = 0.
+        small = self.spec.init == "gaussian" and self.spec.init_scale <= 0.5
+        return 2 / (curvature(frozen(frame)) * self.clock(frame)) if small else None
 
     # ---- flow
 
@@ -196,6 +198,7 @@ class Cooccurrence(System):
         horizon = spec.horizon or prediction.LONGEST
         whole, course = prediction.course_of(frame, np.asarray(grams.value), horizon)
         late, pace = prediction.late_of(spec, frame), prediction.pace(frame)
+        distinct = spec.samples is None or prediction.words_differ(frame)
         limit = prediction.limit_course(spec, frame)
         losses = prediction.log_loss(whole.margin) @ frame.train.weights
         series = {"loss": losses, "one_signal_rate": whole.rate, "worst_margin": whole.margin.min(-1)}
@@ -204,7 +207,7 @@ class Cooccurrence(System):
         stages = tuple(
             replace(
                 found.get(stage.index, stage),
-                extra={"limit_time": None if moment is None else float(moment) / pace},
+                extra={"limit_time": float(moment) / pace if moment is not None and distinct else None},
                 **({"loss": final} if stage.index == len(STAGES) else {}),
             )
             for stage, moment in zip(STAGES, (limit.turn, limit.right), strict=True)
@@ -222,10 +225,10 @@ class Cooccurrence(System):
                 "value_slopes": late.slopes,
                 "pace": pace,
                 "train_exponent": 1.0,
-                "test_exponent": late.exponent,
+                "test_exponent": late.exponent if late.exponent > 0 else None,
             },
             solver="Gram matrices frozen at the start; ratios and exponents in closed form",
-            notes=(_outlook(late),),
+            notes=tuple(filter(None, [_outlook(late), _moving(prediction.growth(frame, late, horizon))])),
         )
 
     def horizon(self, prediction: Prediction, frame: Frame) -> float:
@@ -269,12 +272,23 @@ def _mirror(width: int, seed: int) -> Any:
     return lambda x: x - 2 * np.outer(normal, normal @ x)
 
 
-def _outlook(late: Any) -> str:
-    if late.exponent > 0:
-        return f"the training loss ends as 1/tau, the test loss as tau^-{late.exponent:.3g}"
+def _moving(growth: float) -> str:
+    if growth < 0.1:
+        return ""
     return (
-        "the training loss ends as 1/tau, but fresh sentences with one signal end up wrong: with so many words in a "
-        "sentence, more than 3 (tokens + 1) training sentences are needed"
+        f"until the horizon |s|^2 grows by some {growth:.0%}, which the prediction leaves out: the more width, the less"
+    )
+
+
+def _outlook(late: Any) -> str:
+    if late.exponent > 1e-9:
+        return f"the training loss ends as 1/tau, the test loss as tau^-{late.exponent:.3g}"
+    if late.exponent > -1e-9:
+        return "the training loss ends as 1/tau, and the test loss stays: margins of some fresh sentences do not grow"
+    failing = ("with both signals", "with the first signal", "with the second signal", "without a signal")
+    wrong = " and ".join(name for name, slope in zip(failing, late.fresh_margins, strict=True) if slope < -1e-9)
+    return (
+        f"the training loss ends as 1/tau, but fresh sentences {wrong} end up wrong: more training sentences would help"
     )
 
 
