@@ -29,15 +29,22 @@ POLYLOG = "the paper leaves constants and logarithms open: this bound does not g
 
 
 def wide(least: int) -> Callable[[Evidence], str | None]:
-    """For `applies`: what holds up to a power of 1/m."""
+    """For `applies`: what the paper proves, under Condition 1 and up to a power of 1/m."""
 
     def reason(run: Evidence) -> str | None:
-        spec = run.system.spec
-        if spec.width < least:
-            return f"width {spec.width}: its 1/m is not small yet"
-        return enough_sentences(run)
+        if run.system.spec.width < least:
+            return f"width {run.system.spec.width}: its 1/m is not small yet"
+        return distinct_words(run) or enough_sentences(run)
 
     return reason
+
+
+def distinct_words(run: Evidence) -> str | None:
+    """Assumption 2.3, for a number of sentences."""
+    spec = run.system.spec
+    if spec.samples is None or spec.vocabulary is not None:
+        return "a statement about a number of sentences whose irrelevant words all differ"
+    return None if spec.width >= 2**8 else f"width {spec.width}: its 1/m is not small yet"
 
 
 def enough_sentences(run: Evidence) -> str | None:
@@ -45,13 +52,9 @@ def enough_sentences(run: Evidence) -> str | None:
     from .prediction import threshold
 
     spec = run.system.spec
-    if spec.samples is not None and spec.samples <= threshold(spec.tokens):
+    if spec.samples <= threshold(spec.tokens):
         return f"{spec.samples} sentences of {spec.tokens} words are fewer than Condition 1 asks for"
     return None
-
-
-def followed(run: Evidence) -> str | None:
-    return None if run.system.spec.followed else "no neuron is followed"
 
 
 def during_phase_1(name: str) -> Callable[[Sequence[Evidence]], np.ndarray]:
@@ -231,7 +234,7 @@ PHASE_1_CLAIMS = (
         source=(PAPER, "Lemma 4.2; Lemma E.16"),
         measured=lambda run: [measures.common_rates(run)],
         relation=bounded(2.0, because=POLYLOG),
-        applies=followed,
+        applies=wide(2**8),
         **WIDTHS,
     ),
     Claim(
@@ -251,7 +254,7 @@ PHASE_1_CLAIMS = (
         source=(PAPER, "Lemma E.6; Theorem E.15"),
         measured=lambda run: [measures.word_rates(run)],
         relation=bounded(2.0, because=POLYLOG),
-        applies=followed,
+        applies=wide(2**8),
         **WIDTHS,
     ),
     Claim(
@@ -260,7 +263,7 @@ PHASE_1_CLAIMS = (
         source=(PAPER, "Theorem E.14; Lemma E.11; Corollary E.10"),
         measured=lambda run: [measures.signal_growth_error(run)],
         relation=bounded(2.0, because=POLYLOG),
-        applies=followed,
+        applies=wide(2**8),
         **WIDTHS,
     ),
     Claim(
@@ -269,7 +272,7 @@ PHASE_1_CLAIMS = (
         source=(PAPER, "Lemma E.17"),
         measured=lambda run: [measures.common_growth(run)],
         relation=bounded(1.0, because=POLYLOG),
-        applies=followed,
+        applies=wide(2**8),
         **WIDTHS,
     ),
     Claim(
@@ -278,7 +281,7 @@ PHASE_1_CLAIMS = (
         source=(PAPER, "Corollary E.10; Lemma E.11"),
         measured=measures.cross_terms,
         relation=bounded(2.0, because=POLYLOG),
-        applies=followed,
+        applies=wide(2**8),
         **WIDTHS,
     ),
     # ---- Theorem 3.1
@@ -291,7 +294,7 @@ PHASE_1_CLAIMS = (
             0.3,
             because="between 7.4 and 13.5 from width 2^8 to 1e9: chance of G(0) moves it so far",
         ),
-        applies=enough_sentences,
+        applies=wide(2**8),
         **WIDTHS,
     ),
     Claim(
@@ -301,6 +304,7 @@ PHASE_1_CLAIMS = (
         measured=moments,
         expected=lambda run: [stage.time for stage in run.prediction.stages],
         relation=close(1e-3, because="at the least width, 2^8, Gram matrices move by 1/m of what they are"),
+        applies=wide(2**8),
         **WIDTHS,
     ),
     Claim(
@@ -309,6 +313,7 @@ PHASE_1_CLAIMS = (
         source=(PAPER, "Theorem 3.1; Theorem E.27"),
         measured=lambda run: measures.values(run, moments(run)[1]),
         relation=bounded(lower=0.4, because="of order one, at every width; none is below 0.55"),
+        applies=wide(2**8),
         **WIDTHS,
     ),
     Claim(
@@ -385,7 +390,7 @@ PHASE_1_CLAIMS = (
             / (largest(run, "moved_attention") * (1 / run.system.spec.tokens + 1 / run.system.spec.samples))
         ),
         relation=bounded(1.0, because="the corollary's own factor"),
-        applies=enough_sentences,
+        applies=wide(2**8),
         **WIDTHS,
     ),
     # ---- Definition E.2
@@ -406,7 +411,7 @@ PHASE_1_CLAIMS = (
             / (largest(run, "neuron_change") * (1 / run.system.spec.samples + run.system.spec.width**-0.5))
         ),
         relation=bounded(8.0, because=POLYLOG),
-        applies=followed,
+        applies=wide(2**8),
         **WIDTHS,
     ),
     Claim(
@@ -417,7 +422,7 @@ PHASE_1_CLAIMS = (
             largest(run, "neuron_output_change") * run.system.spec.tokens / largest(run, "neuron_change")
         ),
         relation=bounded(4.0, because="the lemma's own factor; its other term vanishes with the width"),
-        applies=followed,
+        applies=wide(2**8),
         **WIDTHS,
     ),
     Claim(
@@ -466,7 +471,7 @@ PHASE_1_CLAIMS = (
         relation=bounded(
             1 / 12, because="a sixth of all sentences, times |g'| <= 1/4, for outputs that differ by 2 max F(0)"
         ),
-        applies=enough_sentences,
+        applies=wide(2**8),
         **WIDTHS,
     ),
     Claim(

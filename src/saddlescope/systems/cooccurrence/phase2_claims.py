@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,27 +13,25 @@ from saddlescope.core.claim import Claim, Evidence, all_of, bounded, close, mono
 from . import measures
 from .data import PAPER
 from .measures import at, largest, moments, over_widths, second_phase, series
-from .phase1_claims import NO_POWER, OURS, POLYLOG, SWEEP, WIDTHS, wide
+from .phase1_claims import NO_POWER, OURS, POLYLOG, SWEEP, WIDTHS, distinct_words, wide
 
 COUNTS: dict[str, Any] = {"experiment": "counts"}
 SIGNS = "a sign, at every saved time from T1 to the end"
 SLOW = "limits are approached as 1/ln τ or slower; τ = 3e6"
 
 
-def _beyond(run: Evidence) -> str | None:
-    from .prediction import threshold
+def _sentences(which: Callable[[int, int], bool], what: str) -> Callable[[Evidence], str | None]:
+    """For `applies`: runs whose number of sentences stands so to 3(L+1)."""
 
-    spec = run.system.spec
-    if spec.samples is None or spec.samples < threshold(spec.tokens):
-        return f"a statement about {threshold(spec.tokens)} sentences or more"
-    return None
+    def reason(run: Evidence) -> str | None:
+        from .prediction import threshold
 
+        spec = run.system.spec
+        if why := distinct_words(run):
+            return why
+        return None if which(spec.samples, threshold(spec.tokens)) else f"a statement about n {what} 3(L+1)"
 
-def _at_threshold(run: Evidence) -> str | None:
-    from .prediction import threshold
-
-    spec = run.system.spec
-    return None if spec.samples == threshold(spec.tokens) else "a statement about n = 3(L+1)"
+    return reason
 
 
 def to_the_end(name: str):
@@ -138,6 +137,7 @@ PHASE_2_CLAIMS = (
         measured=lambda run: [series(run, "balance_ratio")[-1]],
         expected=lambda run: [measures.seven_end(run)[0]],
         relation=close(0.006, because="with the seven numbers at the same τ; the width is a million"),
+        applies=distinct_words,
         seeds=all_of(8),
         **COUNTS,
     ),
@@ -148,6 +148,7 @@ PHASE_2_CLAIMS = (
         measured=lambda run: [series(run, "balance_ratio")[-1]],
         expected=lambda run: [measures.limit_of(run).ratio],
         relation=close(0.01, because=SLOW + ": of n = 36, L = 5, where the fourth type hardly counts, 0.7% are left"),
+        applies=distinct_words,
         seeds=all_of(8),
         **COUNTS,
     ),
@@ -158,7 +159,7 @@ PHASE_2_CLAIMS = (
         measured=lambda run: [series(run, "balance_ratio")[-1]],
         expected=lambda run: [1.0],
         relation=close(2e-3, because=SLOW),
-        applies=_at_threshold,
+        applies=_sentences(operator.eq, "="),
         **COUNTS,
     ),
     Claim(
@@ -222,6 +223,7 @@ PHASE_2_CLAIMS = (
         measured=lambda run: [series(run, "loss_tau")[-1]],
         expected=lambda run: [measures.limit_of(run).loss_tau / run.prediction.observables["pace"]],
         relation=close(0.015, because=SLOW + "; the width is a million"),
+        applies=distinct_words,
         seeds=all_of(8),
         **COUNTS,
     ),
@@ -263,6 +265,7 @@ PHASE_2_CLAIMS = (
         source=(PAPER, "Theorem 3.3, without Condition 1's n >= L²"),
         measured=lambda run: [series(run, "test_loss")[-1] / at(run, "test_loss", moments(run)[1])],
         relation=bounded(0.5, because="from T1, where it is of order one, to τ = 3e6; the training loss falls by 1e-5"),
+        applies=distinct_words,
         seeds=all_of(8),
         **COUNTS,
     ),
@@ -274,7 +277,7 @@ PHASE_2_CLAIMS = (
         measured=lambda run: [measures.test_slope(run)],
         expected=lambda run: [measures.limit_of(run).exponent],
         relation=close(0.15, because=SLOW + ": of n = 36, L = 5, where the fourth type hardly counts, 8% are left"),
-        applies=lambda run: None if _at_threshold(run) else "there γ is zero",
+        applies=_sentences(operator.ne, "other than"),
         seeds=all_of(7),
         repairs="generalisation_anywhere",
         **COUNTS,
@@ -285,7 +288,7 @@ PHASE_2_CLAIMS = (
         source=(OURS, "Theorem 3.3; Lemma 4.5"),
         measured=lambda run: series(run, "test_margin")[-1][1:3],
         relation=bounded(0.0, because="a margin below zero is wrong"),
-        applies=lambda run: None if _beyond(run) else "a statement about fewer sentences than 3(L+1)",
+        applies=_sentences(operator.lt, "below"),
         **COUNTS,
     ),
     Claim(
@@ -328,7 +331,6 @@ PHASE_2_CLAIMS = (
         source=(PAPER, "Eq. (5); Lemma F.4"),
         measured=lambda run: series(run, "readout_change")[second_phase(run)],
         relation=monotone("rises", because="its rate is 2A Σ g y F/n, a sum of positive terms"),
-        applies=wide(2**8),
         **WIDTHS,
     ),
     Claim(
