@@ -674,7 +674,7 @@ FIGURES = (
         "Kaiming's start draws all layers, as in Figure 1; (b) a = ±1; (c) as (a), with irrelevant words that never "
         "repeat. Thick: the first run; thin: further ones. Dotted: the epoch from which on all its training "
         "sentences are right. At the quick size (b) and (c) end earlier.",
-        "With a = ±1 Phase 1 is over after some ten epochs, and the first step alone overshoots: such phases cannot "
+        "With a = ±1 Phase 1 is over after some twenty epochs, and the first step alone overshoots: such phases cannot "
         "be seen on an axis of 30,000. Distinct words change little.",
         ("appendix", "appendix_signs", "appendix_distinct"),
         figure_appendix,
