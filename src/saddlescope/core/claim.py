@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -12,6 +12,9 @@ from .stage import Prediction, Stage
 from .system import Face, System
 
 NEEDS_FULL = "needs --full"
+
+OURS = "saddlescope"
+"""The source of claims that no paper makes."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,26 @@ class Evidence:
     stages: Sequence[Stage]
     prediction: Prediction | None
     result: str = "finished"
+
+
+def series(run: Evidence, name: str) -> np.ndarray:
+    """An observable, or a coordinate, over time."""
+    return run.trajectory[name].values
+
+
+def at(run: Evidence, name: str, moment: float) -> np.ndarray:
+    """An observable at the first saved time from `moment` on; NaN where there is none."""
+    place = int(np.searchsorted(series(run, "time"), moment)) if np.isfinite(moment) else -1
+    values = series(run, name)
+    return values[place] if 0 <= place < len(values) else np.full(values.shape[1:], np.nan)
+
+
+def by_field(runs: Iterable[Evidence], field: str) -> dict[Any, list[Evidence]]:
+    """Runs by the value of a field of their spec, in increasing order."""
+    found: dict[Any, list[Evidence]] = {}
+    for run in runs:
+        found.setdefault(getattr(run.system.spec, field), []).append(run)
+    return {value: found[value] for value in sorted(found)}
 
 
 # ---- relations -------------------------------------------------------------------------------------------

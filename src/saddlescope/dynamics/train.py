@@ -275,11 +275,9 @@ class _Run:
             return f"diverged: the loss grew from {first:.3g} to {last:.3g}; {self._advice()}"
         rate, bound = self.system.spec.learning_rate, self._stable_rate()
         found = horizon_result(self.system, self.frame, time, observables, self.prediction, float(time[-1]), prolonged)
-        return (
-            found
-            if bound is None or rate <= bound
-            else f"{found}: learning_rate {rate:.3g} overshoots; {self._advice()}"
-        )
+        if bound is not None and rate > bound:
+            return f"{found}: learning_rate {rate:.3g} overshoots; {self._advice()}"
+        return found
 
     def _stable_rate(self) -> float | None:
         return self.system.stable_rate(self.frame) if self.plain else None

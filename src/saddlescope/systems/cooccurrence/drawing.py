@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from saddlescope.core.claim import Evidence
+from saddlescope.core.claim import Evidence, by_field
 from saddlescope.core.ink import BLACK, GREY, PALE, ramp
 
 from .measures import moments, series
@@ -31,14 +31,6 @@ TAU = "τ (log)"
 
 
 # ---- which runs
-
-
-def by_field(runs: Iterable[Evidence], field: str) -> dict[Any, list[Evidence]]:
-    """Runs by the value of a field of their spec, in increasing order."""
-    found: dict[Any, list[Evidence]] = {}
-    for run in runs:
-        found.setdefault(getattr(run.system.spec, field), []).append(run)
-    return {value: found[value] for value in sorted(found)}
 
 
 def of_width(runs: Iterable[Evidence], width: int) -> list[Evidence]:

@@ -18,6 +18,7 @@ from saddlescope.core.tree import layout_of, ravel
 
 from . import data, prediction
 from .data import Frame, State, Weights
+from .measures import RISK
 from .spec import COMMON, CooccurrenceSpec
 
 PAPER_SIZES = CooccurrenceSpec(samples=60, tokens=5, test_sets=1, sampled_neurons=0)
@@ -39,9 +40,6 @@ WIDE = 2**14, 2**18, 2**30
 
 LATE = 1e8
 """τ by which slopes in ln τ have settled."""
-
-RISK = 0.1
-"""δ."""
 
 Shown = tuple[float, float]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from saddlescope.core.claim import Evidence
+from saddlescope.core.claim import Evidence, by_field
 from saddlescope.core.experiment import Figure, Results
 from saddlescope.core.ink import BLACK, GREY, PALE
 
@@ -165,7 +165,7 @@ def figure_balance(axes: Mapping[str, Any], results: Results) -> None:
     most = max(run.system.spec.samples for run in runs)
     infinity = 4.0 * most
     grid = np.geomspace(8, 2.2 * most, 300)
-    groups = drawing.by_field(runs, "tokens")
+    groups = by_field(runs, "tokens")
     labels = []
     for (tokens, group), colour, marker in zip(groups.items(), HUES, "os^D", strict=False):
         ratios = [prediction.late_by_formula(n, tokens)[0] for n in grid]
@@ -193,7 +193,7 @@ def figure_balance(axes: Mapping[str, Any], results: Results) -> None:
 
     panel, labels = axes["b"], []
     end = max(float(series(run, "time")[-1]) for run in groups[LENGTH])
-    for samples, group, colour in drawing.colours(drawing.by_field(groups[LENGTH], "samples"), REDS):
+    for samples, group, colour in drawing.colours(by_field(groups[LENGTH], "samples"), REDS):
         limit = prediction.late_by_formula(samples, LENGTH)[0]
         drawing.level(panel, limit, color=colour)
         for number, run in enumerate(group):
@@ -206,7 +206,7 @@ def figure_balance(axes: Mapping[str, Any], results: Results) -> None:
 
 
 def figure_losses(axes: Mapping[str, Any], results: Results) -> None:
-    groups = drawing.by_field(drawing.by_field(results["counts"], "tokens")[LENGTH], "samples")
+    groups = by_field(by_field(results["counts"], "tokens")[LENGTH], "samples")
     runs = [run for group in groups.values() for run in group]
     end = max(float(series(run, "time")[-1]) for run in runs)
     labels, begin = [], end / 3e3
@@ -269,7 +269,7 @@ def figure_rates(axes: Mapping[str, Any], results: Results) -> None:
 
 
 def figure_scores(axes: Mapping[str, Any], results: Results) -> None:
-    groups = dict(list(drawing.by_field(results["widths"], "width").items())[::2])
+    groups = dict(list(by_field(results["widths"], "width").items())[::2])
     end = max(float(series(run, "time")[-1]) for run in results["widths"])
     begin = end / 3e3
     widest = max(results["widths"], key=lambda run: run.system.spec.width)
@@ -324,7 +324,7 @@ def _by_type(run: Evidence) -> np.ndarray:
 
 
 def figure_starts(axes: Mapping[str, Any], results: Results) -> None:
-    groups = drawing.by_field(results["small_starts"], "init_scale")
+    groups = by_field(results["small_starts"], "init_scale")
     scales = np.array(list(groups))
     for stage, (label, colour) in enumerate(MOMENTS):
         limits = [_limits(runs[0])[stage] for runs in groups.values()]
@@ -383,7 +383,7 @@ def figure_neurons(axes: Mapping[str, Any], results: Results) -> None:
 
 
 def figure_endless(axes: Mapping[str, Any], results: Results) -> None:
-    groups = drawing.by_field(results["endless"], "width")
+    groups = by_field(results["endless"], "width")
     end = max(float(series(run, "time")[-1]) for run in results["endless"])
     for name, what, limit in (("a", "balance_ratio", 1.5), ("b", "loss_tau", 17.0)):
         panel = axes[name]
@@ -431,7 +431,7 @@ def _variant(run: Evidence) -> str:
 
 
 def figure_language(axes: Mapping[str, Any], results: Results) -> None:
-    groups = drawing.by_field(results["words"], "topics")
+    groups = by_field(results["words"], "topics")
     end = max(float(series(run, "time")[-1]) for run in results["words"])
     for topics, runs, colour in drawing.colours(groups):
         for number, run in enumerate(runs):

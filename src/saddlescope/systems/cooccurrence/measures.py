@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from saddlescope.core.claim import Evidence
+from saddlescope.core.claim import Evidence, at, series
 
 from .data import LABELS, Frame, State, Weights, grams_of
 from .spec import COMMON
@@ -20,23 +20,11 @@ FALLS = ((2, 0), (2, 1))
 """Of those that fall: μ3 as seen from μ1 and μ2."""
 
 
-def series(run: Evidence, name: str) -> np.ndarray:
-    return run.trajectory[name].values
-
-
 def moments(run: Evidence) -> tuple[float, float]:
     """T0.5 and T1; NaN for one that was not seen."""
     found = {stage.index: stage.time for stage in run.stages}
     turn, right = (found.get(index) for index in (1, 2))
     return np.nan if turn is None else turn, np.nan if right is None else right
-
-
-def at(run: Evidence, name: str, moment: float) -> np.ndarray:
-    """An observable at the first saved time from `moment` on; NaN where there is none."""
-    values, place = series(run, name), int(np.searchsorted(series(run, "time"), moment))
-    if not np.isfinite(moment) or place >= len(values):
-        return np.full(values.shape[1:], np.nan)
-    return values[place]
 
 
 def first_phase(run: Evidence) -> np.ndarray:

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from saddlescope.core.claim import Claim, Evidence, all_of, bounded, close, scales_as, share_of, together
+from saddlescope.core.claim import OURS, Claim, Evidence, all_of, bounded, close, scales_as, share_of, together
 
 from . import measures
 from .data import PAPER
 from .measures import at, largest, moments, over_widths, series
 
-OURS = "ours"
 STARTS: dict[str, Any] = {"experiment": "starts", "seeds": share_of(0.9, 60)}
 """With δ = 0.1, nine starts of ten."""
 

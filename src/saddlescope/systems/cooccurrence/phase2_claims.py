@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from saddlescope.core.claim import Claim, Evidence, all_of, bounded, close, monotone, only, scales_as, together
+from saddlescope.core.claim import OURS, Claim, Evidence, all_of, bounded, close, monotone, only, scales_as, together
 
 from . import measures
 from .data import PAPER
 from .measures import at, largest, moments, over_widths, second_phase, series
-from .phase1_claims import NO_POWER, OURS, POLYLOG, SWEEP, WIDTHS, distinct_words, wide
+from .phase1_claims import NO_POWER, POLYLOG, SWEEP, WIDTHS, distinct_words, wide
 
 COUNTS: dict[str, Any] = {"experiment": "counts"}
 SIGNS = "a sign, at every saved time from T1 to the end"

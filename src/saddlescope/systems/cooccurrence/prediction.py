@@ -16,7 +16,7 @@ import numpy as np
 
 from saddlescope.core.source import source
 
-from .data import HOLDS, LABELS, Frame, Sentences
+from .data import HOLDS, LABELS, PAPER, Frame, Sentences
 from .spec import COMMON, SHARES, TaskSpec
 
 LONGEST = 3e6
@@ -96,7 +96,7 @@ def seven_of(spec: TaskSpec, frame: Frame | None = None) -> Linear:
     return seven(counts, spec.words, np.asarray(counts) / spec.samples)
 
 
-@source("yang2024", "Theorem 3.1", "Lemma 4.3")
+@source(PAPER, "Theorem 3.1", "Lemma 4.3")
 def follow(model: Linear, state: np.ndarray, end: float) -> Course:
     """Integrate in log-time, with both moments located inside the steps."""
     from saddlescope.numerics.integrate import integrate
@@ -131,10 +131,8 @@ def follow(model: Linear, state: np.ndarray, end: float) -> Course:
     rises = [time for time, which in path.crossings if which == 1]
     turn = 0.0 if found[0, 0] <= 0 else np.expm1(turns[0]) if turns else None
     right = None if found[-1, 1] <= 0 else np.expm1(rises[-1]) if rises else 0.0
-    order = np.argsort(path.time, kind="stable")
-    states = path.state[order]
-    margin = model.labels * (states @ model.outputs.T)
-    return Course(np.expm1(path.time[order]), states, margin, found[order, 0], turn, right)
+    margin = model.labels * (path.state @ model.outputs.T)
+    return Course(np.expm1(path.time), path.state, margin, found[:, 0], turn, right)
 
 
 def curvature(model: Linear) -> float:
@@ -175,7 +173,7 @@ class Late(NamedTuple):
         return float(self.fresh_margins.min())
 
 
-@source("yang2024", "Lemma 4.5", "Theorem F.8")
+@source(PAPER, "Lemma 4.5", "Theorem F.8")
 def late(counts: Any, words: Sequence[int]) -> Late:
     """The limit of the seven numbers as τ grows.
 

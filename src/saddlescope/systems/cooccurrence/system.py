@@ -98,7 +98,7 @@ class Cooccurrence(System):
 
     @property
     def trains_exactly(self) -> bool:
-        return self.spec.gram or self.starts_reduced
+        return self.spec.gram
 
     def start(self, seed: int) -> Start:
         spec, (train, test, size) = self.spec, self._sentences

@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from saddlescope.core.claim import Claim, Evidence, all_of, bounded, only, share_of
+from saddlescope.core.claim import OURS, Claim, Evidence, all_of, bounded, only, share_of
 
 from . import measures
 from .data import PAPER
 from .measures import series
 
-OURS = "ours"
 APPENDIX: dict[str, Any] = {"experiment": "appendix", "seeds": all_of(3)}
 STEPS = "the figure's axis has 30,000 epochs; both phases are seen on it with the naked eye"
 

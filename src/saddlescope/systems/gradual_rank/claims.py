@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from saddlescope.core.claim import (
+    OURS,
     Claim,
     Evidence,
     all_of,
@@ -24,7 +25,6 @@ from . import answers, measures
 
 PAPER = "boix2023"
 SUMMARY = "boix2023, a reader's summary"
-OURS = "saddlescope"
 
 COUNT = "a count has no tolerance"
 ORDER = "an order has no tolerance"

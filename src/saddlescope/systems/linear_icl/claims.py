@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from saddlescope.core.claim import (
+    OURS,
     Claim,
     Evidence,
     aligned,
@@ -23,7 +24,6 @@ from saddlescope.core.claim import (
 from . import growth, landscape, measures, prompts, sampling, sweeps
 
 PAPER = "zhang2025"
-OURS = "saddlescope"
 
 EXACT = "an identity: weights are of order one and sums have some hundred terms of rounding 1e-16"
 COUNT = "a count has no tolerance"

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from saddlescope.core.claim import Evidence
+from saddlescope.core.claim import Evidence, series
 from saddlescope.core.stage import Mark
 
 from . import prediction
@@ -31,10 +31,6 @@ class Plateau(NamedTuple):
     @property
     def conspicuous(self) -> bool:
         return self.dwell > CONSPICUOUS
-
-
-def series(run: Evidence, name: str) -> np.ndarray:
-    return run.trajectory[name].values
 
 
 def drop_times(run: Evidence) -> np.ndarray:

@@ -54,14 +54,6 @@ def visible(run: Evidence) -> int:
     return sum(context is None or max(lags) <= context for lags in run.system.spec.lags)
 
 
-def by_field(runs: Iterable[Evidence], field: str) -> dict[Any, list[Evidence]]:
-    """Runs by the value of a field of their spec, in increasing order."""
-    found: dict[Any, list[Evidence]] = {}
-    for run in runs:
-        found.setdefault(getattr(run.system.spec, field), []).append(run)
-    return {value: found[value] for value in sorted(found)}
-
-
 def restricted(runs: Iterable[Evidence]) -> list[Evidence]:
     """Models of restricted context, by its length; windows, as in the paper, before masks."""
     found = [run for run in runs if run.system.spec.context is not None]

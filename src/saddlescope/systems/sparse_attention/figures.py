@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from saddlescope.core.claim import Evidence
+from saddlescope.core.claim import Evidence, by_field
 from saddlescope.core.experiment import Figure, Results
 from saddlescope.core.ink import BLACK, GREY, PALE, ramp
 
@@ -109,14 +109,14 @@ def _family(panel: Any, groups: Mapping[Any, Sequence[Evidence]], name: str, own
 
 
 def figure_4(axes: Mapping[str, Any], results: Results) -> None:
-    _family(axes["a"], drawing.by_field(results["init_scales"], "init_scale"), "u", own_levels=False)
-    _family(axes["b"], drawing.by_field(results["ratios"], "importance_ratio"), "m", own_levels=True)
+    _family(axes["a"], by_field(results["init_scales"], "init_scale"), "u", own_levels=False)
+    _family(axes["b"], by_field(results["ratios"], "importance_ratio"), "m", own_levels=True)
     axes["a"].set_title("(a) initial scales", loc="left")
     axes["b"].set_title("(b) ratios of strengths", loc="left")
 
 
 def figure_5(axes: Mapping[str, Any], results: Results) -> None:
-    groups = drawing.by_field(markov.unrestricted(results["sizes"]), "samples")
+    groups = by_field(markov.unrestricted(results["sizes"]), "samples")
     runs = [group[0] for group in groups.values()]
     panel, colours = axes["a"], ramp(BLUES, len(runs))
     best = [series(run, "excess").min() for run in runs]
@@ -316,7 +316,7 @@ def figure_approach(axes: Mapping[str, Any], results: Results) -> None:
 
 def figure_map(axes: Mapping[str, Any], results: Results) -> None:
     panel = axes["a"]
-    groups = drawing.by_field(results["opposed"], "importance_ratio")
+    groups = by_field(results["opposed"], "importance_ratio")
     patterns = results["opposed"][0].system.spec.patterns
     colours = ramp(REDS, patterns)
     for height, runs in enumerate(groups.values()):
@@ -351,7 +351,7 @@ def figure_apart(axes: Mapping[str, Any], results: Results) -> None:
 def _deviations(panel: Any, runs: Sequence[Evidence]) -> None:
     """Of one problem, the paper's, from several distances; with both windows in which Theorem 2 is to bound them."""
     same = [run for run in runs if _problem(run) == _problem(runs[0])]
-    groups = drawing.by_field(same, "init_noise")
+    groups = by_field(same, "init_noise")
     for (noise, group), colour in zip(groups.items(), ramp(BLUES, len(groups)), strict=True):
         run = group[0]
         time, apart = series(run, "time"), series(run, "deviation")
@@ -370,7 +370,7 @@ def _deviations(panel: Any, runs: Sequence[Evidence]) -> None:
 
 
 def _growths(panel: Any, runs: Sequence[Evidence]) -> None:
-    groups = drawing.by_field(runs, "base_scale")
+    groups = by_field(runs, "base_scale")
     for (scale, group), colour in zip(groups.items(), ramp(REDS, len(groups)), strict=True):
         for number, run in enumerate(group):
             time, apart = series(run, "time"), series(run, "deviation")

@@ -7,12 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from saddlescope.core.claim import Claim, Evidence, all_of, bounded, close, monotone, only, ordered, scales_as, together
+from saddlescope.core.claim import (
+    OURS,
+    Claim,
+    Evidence,
+    all_of,
+    bounded,
+    close,
+    monotone,
+    only,
+    ordered,
+    scales_as,
+    together,
+)
 
 from . import measures, prediction
 
 PAPER = "yuksel2025"
-OURS = "saddlescope"
 COUNT = "a count has no tolerance"
 ORDER = "an order has no tolerance"
 SOLVER = "the flow's tolerance is 1e-8 per step, and errors add over a few thousand"

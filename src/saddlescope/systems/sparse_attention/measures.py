@@ -7,15 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from saddlescope.core.claim import Evidence
+from saddlescope.core.claim import Evidence, at, series
 from saddlescope.core.source import source
 
 from . import prediction, reduction
 from .data import Weights
-
-
-def series(run: Evidence, name: str) -> np.ndarray:
-    return run.trajectory[name].values
 
 
 def strengths(run: Evidence) -> np.ndarray:
@@ -32,13 +28,6 @@ def times(run: Evidence) -> np.ndarray:
 def levels(run: Evidence) -> np.ndarray:
     """Losses of the plateaus that follow the stages."""
     return np.array([stage.loss for stage in run.stages], float)
-
-
-def at(run: Evidence, name: str, moment: float) -> np.ndarray:
-    """An observable at the first saved time from `moment` on; NaN where there is none."""
-    place = int(np.searchsorted(series(run, "time"), moment)) if np.isfinite(moment) else -1
-    values = series(run, name)
-    return values[place] if 0 <= place < len(values) else np.full(values.shape[1:], np.nan)
 
 
 # ---- competition, and what comes of it
