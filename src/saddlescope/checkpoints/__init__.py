@@ -1,0 +1,1 @@
+"""Weights on disk: reading them safely, comparing them, the LoRA they need."""

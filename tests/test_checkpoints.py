@@ -1,0 +1,882 @@
+"""Weights on disk: every kind of source is read exactly, every hostile one is refused by name."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+import struct
+import sys
+import time
+import tracemalloc
+import warnings
+import zipfile
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from saddlescope.checkpoints.adapter import is_adapter, open_adapter
+from saddlescope.checkpoints.patterns import STEPS_MAX, pattern_value, steps
+from saddlescope.checkpoints.read import open_checkpoint
+from saddlescope.core.errors import BadArgument
+
+BFLOAT16 = ml_dtypes.bfloat16
+
+
+def some_tensors() -> dict[str, np.ndarray]:
+    random = np.random.default_rng(0)
+    return {
+        "embed.weight": random.normal(size=(7, 4)).astype(np.float32),
+        "layer.weight": random.normal(size=(5, 4)).astype(BFLOAT16),
+        "layer.bias": random.normal(size=5).astype(np.float16),
+        "layer.double": random.normal(size=(2, 3, 4)),
+        "layer.attn.bias": np.tri(6, dtype=np.uint8)[None, None],
+        "layer.masked": np.array([True, False]),
+        "position_ids": np.arange(9)[None],
+        "phase": np.exp(1j * random.normal(size=3)).astype(np.complex64),
+        "nothing": np.zeros((0, 3), np.float32),
+        "scale": np.array(2.5, np.float32),
+    }
+
+
+def bits(array: np.ndarray) -> bytes:
+    return np.ascontiguousarray(array).tobytes()
+
+
+def assert_holds(where, expected: dict[str, np.ndarray]) -> None:
+    with open_checkpoint(where) as checkpoint:
+        assert set(checkpoint.tensors) == set(expected)
+        assert checkpoint.where == str(where)
+        for name, array in expected.items():
+            assert checkpoint.tensors[name] == (array.shape, array.dtype.name)
+            found = checkpoint.read(name)
+            assert (found.shape, found.dtype) == (array.shape, array.dtype)
+            assert bits(found) == bits(array)
+            if array.ndim:
+                for start, stop in [(0, 1), (1, 3), (2, 2), (1, 10**9), (10**6, 10**7)]:
+                    rows = checkpoint.rows(name, start, stop)
+                    assert rows.dtype == array.dtype
+                    assert bits(rows) == bits(array[start:stop])
+                    assert rows.shape == array[start:stop].shape
+
+
+def as_torch(torch, array: np.ndarray):
+    if array.dtype == BFLOAT16:
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array.copy())
+
+
+def write_index(folder: Path, parts: dict[str, dict[str, np.ndarray]], **changes: str) -> None:
+    for name, tensors in parts.items():
+        save_file(tensors, folder / name)
+    weight_map = {tensor: name for name, tensors in parts.items() for tensor in tensors} | changes
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
+
+
+def two_parts() -> dict[str, dict[str, np.ndarray]]:
+    tensors = some_tensors()
+    names = list(tensors)
+    return {
+        "model-00001-of-00002.safetensors": {name: tensors[name] for name in names[:4]},
+        "model-00002-of-00002.safetensors": {name: tensors[name] for name in names[4:]},
+    }
+
+
+# What is accepted
+
+
+def test_a_single_safetensors_file(tmp_path):
+    save_file(some_tensors(), tmp_path / "weights.safetensors")
+    assert_holds(tmp_path / "weights.safetensors", some_tensors())
+    assert_holds(str(tmp_path), some_tensors())
+    with open_checkpoint(tmp_path / "weights.safetensors") as checkpoint:
+        assert (checkpoint.folder, checkpoint.config) == (None, None)
+
+
+def test_a_folder_brings_its_config(tmp_path):
+    save_file(some_tensors(), tmp_path / "model.safetensors")
+    save_file({"other": np.ones(3)}, tmp_path / "model.fp16.safetensors")
+    (tmp_path / "config.json").write_text('{"model_type": "gpt2", "quantization_config": null}')
+    assert_holds(tmp_path, some_tensors())
+    with open_checkpoint(tmp_path) as checkpoint:
+        assert checkpoint.config == {"model_type": "gpt2", "quantization_config": None}
+        assert checkpoint.folder == tmp_path
+
+
+def test_shards_with_and_without_an_index(tmp_path):
+    write_index(tmp_path, two_parts())
+    assert_holds(tmp_path, some_tensors())
+    assert_holds(tmp_path / "model.safetensors.index.json", some_tensors())
+    (tmp_path / "model.safetensors.index.json").unlink()
+    assert_holds(tmp_path, some_tensors())
+    (tmp_path / "model-00002-of-00002.safetensors").unlink()
+    with pytest.raises(BadArgument, match="lacks part 2 of 2"):
+        open_checkpoint(tmp_path)
+
+
+def test_many_shards_are_never_all_open(tmp_path):
+    names = [f"part{number:02}" for number in range(12)]
+    for number, name in enumerate(names):
+        save_file({name: np.full(3, number)}, tmp_path / f"{name}.safetensors")
+    with open_checkpoint(tmp_path) as checkpoint:
+        assert list(checkpoint.tensors) == names
+        for number, name in enumerate(names):
+            assert checkpoint.read(name)[0] == number
+            assert len(checkpoint._open) <= 4
+        save_file({names[0]: np.ones((2, 2))}, tmp_path / f"{names[0]}.safetensors")
+        with pytest.raises(BadArgument, match="has changed"):
+            checkpoint.read(names[0])
+
+
+def test_a_trainer_checkpoint_with_its_state_beside_it(tmp_path):
+    torch = pytest.importorskip("torch")
+    folder = tmp_path / "checkpoint-500"
+    folder.mkdir()
+    for name in ("optimizer.pt", "scheduler.pt", "rng_state.pth", "rng_state_0.pth", "training_args.bin"):
+        (folder / name).write_bytes(b"not weights")
+    (folder / "trainer_state.json").write_text("{}")
+    torch.save({"w": torch.ones(2)}, folder / "other_name.bin")
+    assert_holds(folder, {"w": np.ones(2, np.float32)})
+    save_file(some_tensors(), folder / "model.safetensors")
+    assert_holds(folder, some_tensors())
+
+
+@pytest.mark.parametrize("safe", [True, False])
+def test_what_transformers_saves(tmp_path, safe):
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    config = transformers.GPT2Config(n_layer=2, n_embd=16, n_head=2, vocab_size=64, n_positions=32)
+    model = transformers.GPT2LMHeadModel(config).to(torch.bfloat16)
+    model.save_pretrained(tmp_path, max_shard_size="4KB")
+    expected = {name: value for name, value in model.state_dict().items() if name != "lm_head.weight"}  # tied
+    if not safe:  # transformers no longer writes this format: rewrite its shards
+        index = json.loads((tmp_path / "model.safetensors.index.json").read_text())
+        from safetensors.torch import load_file
+
+        for file in tmp_path.glob("*.safetensors"):
+            torch.save(load_file(file), tmp_path / f"pytorch_{file.stem}.bin")
+            file.unlink()
+        index["weight_map"] = {k: f"pytorch_{Path(v).stem}.bin" for k, v in index["weight_map"].items()}
+        (tmp_path / "pytorch_model.bin.index.json").write_text(json.dumps(index))
+        (tmp_path / "model.safetensors.index.json").unlink()
+    with open_checkpoint(tmp_path) as checkpoint:
+        assert len(set(checkpoint._file_of.values())) > 3
+        assert checkpoint.config is not None and checkpoint.config["model_type"] == "gpt2"
+        assert set(checkpoint.tensors) == set(expected)
+        for name, value in expected.items():
+            found = checkpoint.read(name)
+            assert found.dtype == BFLOAT16
+            assert bits(found) == bits(value.view(torch.int16).numpy())
+
+
+@pytest.mark.parametrize("suffix", [".bin", ".pt", ".pth", ".ckpt"])
+@pytest.mark.parametrize("nested", [None, "state_dict", "model", "module"])
+def test_pickled_tensors(tmp_path, suffix, nested):
+    torch = pytest.importorskip("torch")
+    held = {name: as_torch(torch, array) for name, array in some_tensors().items()}
+    path = tmp_path / f"weights{suffix}"
+    torch.save({nested: held, "epoch": 3, "optimizer": {"lr": 0.1}} if nested else held, path)
+    assert_holds(path, some_tensors())
+    assert_holds(tmp_path, some_tensors())
+
+
+def test_pickled_tensors_of_any_stride_and_of_the_old_format(tmp_path):
+    torch = pytest.importorskip("torch")
+    grid = torch.arange(12.0).reshape(3, 4)
+    held = {"turned": grid.T, "part": grid[1:, ::2], "trained": torch.nn.Parameter(grid), "wide": grid[:1].expand(5, 4)}
+    expected = {name: value.detach().numpy() for name, value in held.items()}
+    held["conjugate"] = torch.view_as_complex(grid.reshape(6, 2).clone()).conj()
+    expected["conjugate"] = held["conjugate"].resolve_conj().numpy()
+    held["turned half"] = grid.T.to(torch.bfloat16)
+    expected["turned half"] = grid.numpy().T.astype(BFLOAT16)
+    for new in (True, False):
+        torch.save(held, tmp_path / f"{new}.pt", _use_new_zipfile_serialization=new)
+        assert_holds(tmp_path / f"{new}.pt", expected)
+
+
+def test_pickled_tensors_are_views_of_the_file(tmp_path):
+    torch = pytest.importorskip("torch")
+    torch.save({"w": torch.ones(5, 3, dtype=torch.bfloat16)}, tmp_path / "w.pt")
+    with open_checkpoint(tmp_path / "w.pt") as checkpoint:
+        first, second = checkpoint.read("w"), checkpoint.read("w")
+    assert np.shares_memory(first, second)
+    assert bits(first) == bits(np.ones((5, 3), BFLOAT16))  # still valid after close
+
+
+def test_missing_torch_is_said_with_the_way_out(tmp_path, monkeypatch):
+    (tmp_path / "w.pt").write_bytes(b"PK")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(BadArgument, match=r"pip install 'saddlescope\[torch\]'"):
+        open_checkpoint(tmp_path / "w.pt")
+
+
+def test_digests_find_identical_tensors_across_formats(tmp_path):
+    torch = pytest.importorskip("torch")
+    tensors = some_tensors() | {"big": np.random.default_rng(1).normal(size=(1200, 1000))}  # several pieces
+    save_file(tensors, tmp_path / "a.safetensors")
+    torch.save({name: as_torch(torch, array) for name, array in tensors.items()}, tmp_path / "b.pt")
+    tensors["big"][-1, -1] += 1
+    save_file(tensors, tmp_path / "c.safetensors")
+    with (
+        open_checkpoint(tmp_path / "a.safetensors") as a,
+        open_checkpoint(tmp_path / "b.pt") as b,
+        open_checkpoint(tmp_path / "c.safetensors") as c,
+    ):
+        assert all(a.digest(name) == b.digest(name) for name in tensors)
+        assert [name for name in tensors if a.digest(name) != c.digest(name)] == ["big"]
+        assert len({a.digest(name) for name in tensors}) == len(tensors)
+
+
+# Hub names, from the cache alone
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """A Hugging Face cache with org/tiny at two commits, files linked to blobs as huggingface_hub links them."""
+    hub = tmp_path / "hub"
+    model = hub / "models--org--tiny"
+    (model / "blobs").mkdir(parents=True)
+    (model / "refs" / "refs" / "pr").mkdir(parents=True)
+    for number, commit in enumerate(("aaaa1111", "bbbb2222")):
+        snapshot = model / "snapshots" / commit
+        snapshot.mkdir(parents=True)
+        save_file({"w": np.full(3, number)}, model / "blobs" / f"blob{number}")
+        (snapshot / "model.safetensors").symlink_to(Path("../../blobs") / f"blob{number}")
+    (model / "refs" / "main").write_text("aaaa1111\n")
+    (model / "refs" / "refs" / "pr" / "1").write_text("bbbb2222")
+    shutil.copytree(model, hub / "models--gpt2", symlinks=True)
+    monkeypatch.setenv("HF_HUB_CACHE", str(hub))
+    monkeypatch.chdir(tmp_path)
+    return hub
+
+
+@pytest.mark.parametrize(
+    "where, value",
+    [("org/tiny", 0), ("gpt2", 0), ("org/tiny@main", 0), ("org/tiny@bbbb2222", 1), ("org/tiny@refs/pr/1", 1)],
+)
+def test_a_hub_name_in_the_cache(cache, where, value):
+    assert_holds(where, {"w": np.full(3, value)})
+
+
+def test_a_hub_name_by_the_other_variables(cache, monkeypatch, tmp_path):
+    monkeypatch.delenv("HF_HUB_CACHE")
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    assert_holds("org/tiny", {"w": np.full(3, 0)})
+    monkeypatch.delenv("HF_HOME")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home" / ".cache" / "huggingface").mkdir(parents=True)
+    cache.rename(tmp_path / "home" / ".cache" / "huggingface" / "hub")
+    assert_holds("org/tiny", {"w": np.full(3, 0)})
+
+
+def test_a_local_path_wins_over_a_hub_name(cache, tmp_path):
+    (tmp_path / "org" / "tiny").mkdir(parents=True)
+    save_file({"local": np.ones(2)}, tmp_path / "org" / "tiny" / "model.safetensors")
+    assert_holds("org/tiny", {"local": np.ones(2)})
+
+
+@pytest.mark.parametrize(
+    "where, match",
+    [
+        ("org/absent", r"models--org--absent.*Nothing is downloaded"),
+        ("org/tiny@cccc", r"no revision 'cccc'.*aaaa1111"),
+        ("org/tiny@../../x", "no file or folder"),
+        ("org/tiny@/etc", "no file or folder"),
+        ("../org--x", "no file or folder"),
+        ("a/b/c.safetensors", "no file or folder"),
+        ("~nobody-of-that-name/x", "cannot be looked up"),
+        ("x" * 5000, "cannot be looked up"),
+        ("nul\0", "no file or folder"),
+        ("", "must be a path"),
+        (3, "must be a path"),
+    ],
+)
+def test_names_that_lead_nowhere(cache, where, match):
+    with pytest.raises(BadArgument, match=match):
+        open_checkpoint(where)
+    assert is_adapter(where) is False
+
+
+def test_links_may_not_leave_the_cached_model(cache, tmp_path):
+    snapshot = cache / "models--org--tiny" / "snapshots" / "aaaa1111"
+    save_file({"w": np.ones(3)}, tmp_path / "secret.safetensors")
+    (tmp_path / "secret.json").write_text("{}")
+    (snapshot / "config.json").symlink_to(tmp_path / "secret.json")
+    with pytest.raises(BadArgument, match=r"secret.json, outside its model"):
+        open_checkpoint("org/tiny")
+    (snapshot / "config.json").unlink()
+    (snapshot / "model.safetensors").unlink()
+    (snapshot / "model.safetensors").symlink_to(tmp_path / "secret.safetensors")
+    for where in ("org/tiny", snapshot, snapshot / "model.safetensors"):
+        with pytest.raises(BadArgument, match=r"secret.safetensors, outside its model"):
+            open_checkpoint(where)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "model.safetensors").symlink_to(tmp_path / "secret.safetensors")
+    assert_holds(tmp_path / "mine", {"w": np.ones(3)})
+    (tmp_path / "secret.safetensors").unlink()
+    with pytest.raises(BadArgument, match="links to a file that is gone"):
+        open_checkpoint(tmp_path / "mine")
+    (cache / "models--org--tiny" / "refs" / "main").write_text("../../../..")
+    with pytest.raises(BadArgument, match="must hold the name of a commit"):
+        open_checkpoint("org/tiny")
+
+
+# Memory
+
+
+def raw(path: Path, header: object, body: bytes = b"", length: int | None = None) -> Path:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text) if length is None else length) + text + body)
+    return path
+
+
+def anonymous_memory() -> int:
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon")), 0)
+
+
+def test_rows_of_a_large_file_cost_only_themselves(tmp_path):
+    size = 200 * 2**20
+    header = {"w": {"dtype": "F32", "shape": [size // 4096, 1024], "data_offsets": [0, size]}}
+    path = raw(tmp_path / "large.safetensors", header)
+    with path.open("r+b") as file:  # a hole in the file: no disk is used
+        file.truncate(path.stat().st_size + size)
+    with open_checkpoint(path) as checkpoint:
+        before = anonymous_memory()
+        tracemalloc.start()
+        for start in range(0, size // 4096, 5000):
+            assert not checkpoint.rows("w", start, start + 16).any()
+        checkpoint.digest("w")
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        # A piece of the digest is 4 MiB and may exist twice.
+        assert peak < 12 * 2**20
+        assert anonymous_memory() - before < 32 * 2**20
+
+
+# What is refused
+
+F32 = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
+
+
+@pytest.mark.parametrize(
+    "header, body, length",
+    [
+        ({"a": F32}, b"\0" * 4, None),
+        ({"a": F32}, b"\0" * 12, None),
+        ({"a": F32}, b"\0" * 8, 2**60),
+        ({"a": F32}, b"\0" * 8, 7),
+        ({"a": F32, "b": {**F32, "data_offsets": [4, 12]}}, b"\0" * 12, None),
+        ({"a": {**F32, "shape": [2**62, 2**62]}}, b"\0" * 8, None),
+        ({"a": {**F32, "shape": [0, 2**62, 2**62], "data_offsets": [0, 0]}}, b"", None),
+        ({"a": {**F32, "shape": [1] * 100, "data_offsets": [0, 4]}}, b"\0" * 4, None),
+        ({"a": {**F32, "dtype": "F33"}}, b"\0" * 8, None),
+        ({"a": {**F32, "shape": [-2]}}, b"\0" * 8, None),
+        (b"not json", b"", None),
+        (b"[" * 100_000, b"", None),
+        (b'{"\xff": 1}', b"", None),
+        ({}, b"", None),
+    ],
+)
+def test_damaged_safetensors(tmp_path, header, body, length):
+    path = raw(tmp_path / "model.safetensors", header, body, length)
+    with pytest.raises(BadArgument, match=r"model.safetensors.*(again)"):
+        open_checkpoint(path)
+
+
+def test_an_empty_shard_and_an_odd_file(tmp_path):
+    write_index(tmp_path, two_parts())
+    (tmp_path / "model-00001-of-00002.safetensors").write_bytes(b"")
+    with pytest.raises(BadArgument, match=r"model-00001-of-00002.safetensors cannot be read"):
+        open_checkpoint(tmp_path)
+    os.mkfifo(tmp_path / "pipe.safetensors")
+    with pytest.raises(BadArgument, match="neither a file nor a folder"):
+        open_checkpoint(tmp_path / "pipe.safetensors")
+    (tmp_path / "notes.txt").write_text("hello")
+    with pytest.raises(BadArgument, match="must end in one of"):
+        open_checkpoint(tmp_path / "notes.txt")
+
+
+@pytest.mark.parametrize(
+    "name", ["../x.safetensors", "/etc/passwd", "a/../../x.safetensors", "..\\x", "C:x", "", "a\0b"]
+)
+def test_an_index_that_leaves_its_folder(tmp_path, name):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    save_file({"w": np.ones(2)}, tmp_path / "x.safetensors")
+    write_index(folder, two_parts(), w=name)
+    with pytest.raises(BadArgument, match="not inside its folder"):
+        open_checkpoint(folder)
+
+
+def test_an_index_that_lies(tmp_path):
+    parts = two_parts()
+    first, second = parts
+    write_index(tmp_path, parts, **{"embed.weight": "absent.safetensors"})
+    with pytest.raises(BadArgument, match=r"'absent.safetensors', which is missing"):
+        open_checkpoint(tmp_path)
+    write_index(tmp_path, parts, **{"x" * 300: "y" * 300})
+    with pytest.raises(BadArgument, match="which is missing"):
+        open_checkpoint(tmp_path)
+    write_index(tmp_path, parts, ghost=first)
+    with pytest.raises(BadArgument, match=rf"{first} lacks the tensor 'ghost'"):
+        open_checkpoint(tmp_path)
+    write_index(tmp_path, parts, **{"embed.weight": second})
+    with pytest.raises(BadArgument, match=rf"{second} lacks the tensor 'embed.weight'"):
+        open_checkpoint(tmp_path)
+    parts[second]["embed.weight"] = parts[first]["embed.weight"]
+    write_index(tmp_path, parts)
+    with pytest.raises(BadArgument, match=r"'embed.weight' is both in .*1-of.* and in .*2-of"):
+        open_checkpoint(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"\xff\xfe",
+        b"[" * 10**5,
+        b'{"a": ' + b"1" * 5000 + b"}",
+        b'{"weight_map": 3}',
+        b'{"weight_map": {}}',
+        b'{"weight_map": {"a": 3}}',
+        b'{"weight_map": {"a": "\\ud800"}}',
+    ],
+)
+def test_an_index_of_the_wrong_kind(tmp_path, text):
+    write_index(tmp_path, two_parts())
+    (tmp_path / "model.safetensors.index.json").write_bytes(text)
+    with pytest.raises(BadArgument, match=r"index.json"):
+        open_checkpoint(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "{", '{"quantization_config": 3}'])
+def test_a_broken_config(tmp_path, text):
+    save_file(some_tensors(), tmp_path / "model.safetensors")
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(BadArgument, match=r"config.json"):
+        open_checkpoint(tmp_path)
+
+
+def test_folders_without_one_model(tmp_path):
+    with pytest.raises(BadArgument, match=r"holds no weights \(found: nothing\)"):
+        open_checkpoint(tmp_path)
+    (tmp_path / "checkpoint-5").mkdir()
+    with pytest.raises(BadArgument, match="found: checkpoint-5/"):
+        open_checkpoint(tmp_path)
+    (tmp_path / "model.Q4_K.gguf").write_bytes(b"GGUF")
+    for where in (tmp_path, tmp_path / "model.Q4_K.gguf"):
+        with pytest.raises(BadArgument, match="quantised by GGUF"):
+            open_checkpoint(where)
+    (tmp_path / "adapter_config.json").write_text("{}")
+    save_file({"base_model.model.q.lora_A.weight": np.ones((2, 3))}, tmp_path / "adapter_model.safetensors")
+    for where in (tmp_path, tmp_path / "adapter_model.safetensors"):
+        with pytest.raises(BadArgument, match="holds an adapter, not a model"):
+            open_checkpoint(where)
+    for name in ("a.pt", "b.pt"):
+        (tmp_path / name).write_bytes(b"")
+    with pytest.raises(BadArgument, match=r"several weights \(a.pt, b.pt\)"):
+        open_checkpoint(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "settings, match",
+    [
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, r"bitsandbytes \(4 bit\)"),
+        ({"load_in_8bit": True}, r"bitsandbytes \(8 bit\)"),
+        ({"quant_method": "gptq", "bits": 4}, r"GPTQ \(4 bit\)"),
+        ({"quant_method": "awq", "bits": 4}, r"AWQ \(4 bit\)"),
+        ({"quant_method": "fp8"}, "FP8"),
+    ],
+)
+def test_a_config_that_declares_quantisation(tmp_path, settings, match):
+    save_file(some_tensors(), tmp_path / "model.safetensors")
+    (tmp_path / "config.json").write_text(json.dumps({"quantization_config": settings}))
+    with pytest.raises(BadArgument, match=rf"quantised by {match}: compare the unquantised weights"):
+        open_checkpoint(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "tensors, match",
+    [
+        ({"q.weight.absmax": np.ones(3), "q.weight": np.ones((9, 1), np.uint8)}, r"bitsandbytes \(4 bit\)"),
+        ({"q.weight.quant_map": np.ones(3)}, r"bitsandbytes \(4 bit\)"),
+        ({"q.SCB": np.ones(3), "q.weight": np.ones((3, 3), np.int8)}, r"bitsandbytes \(8 bit\)"),
+        ({"q.qweight": np.ones((3, 3), np.int32), "q.qzeros": np.ones(3), "q.g_idx": np.ones(3)}, "GPTQ:"),
+        ({"q.qweight": np.ones((3, 3), np.int32), "q.scales": np.ones(3)}, "GPTQ or AWQ"),
+        ({"q.weight": np.ones((3, 3), np.int8)}, "'q.weight' is stored as int8"),
+        ({"q.weight": np.ones((3, 3), ml_dtypes.float8_e4m3fn)}, "'q.weight' is stored as float8_e4m3"),
+        ({"q.weight": np.ones((3, 3), ml_dtypes.float8_e5m2)}, "'q.weight' is stored as float8_e5m2"),
+    ],
+)
+def test_tensors_that_betray_quantisation(tmp_path, tensors, match):
+    torch = pytest.importorskip("torch")
+    from safetensors.torch import load_file
+
+    save_file(tensors, tmp_path / "w.safetensors")
+    torch.save(load_file(tmp_path / "w.safetensors"), tmp_path / "w.pt")
+    for name in ("w.safetensors", "w.pt"):
+        with pytest.raises(BadArgument, match=match):
+            open_checkpoint(tmp_path / name)
+
+
+class Bomb:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return (os.system, (f"touch {self.path}",))
+
+
+@pytest.mark.parametrize("how, protocol", [("zip", 2), ("old", 2), ("bare", 2), ("bare", 5)])
+@pytest.mark.parametrize("suffix", [".bin", ".pt", ".ckpt"])
+def test_a_pickle_that_would_run_code_does_not(tmp_path, how, protocol, suffix):
+    torch = pytest.importorskip("torch")
+    path, harm = tmp_path / f"model{suffix}", tmp_path / "harm"
+    held = {"w": torch.ones(2), "hidden": Bomb(harm)}
+    if how == "bare":
+        path.write_bytes(pickle.dumps({"hidden": Bomb(harm)}, protocol=protocol))
+    else:
+        torch.save(held, path, _use_new_zipfile_serialization=how == "zip")
+    with pytest.raises(BadArgument, match=rf"model{suffix}.*(GLOBAL|Unsupported operand)") as raised:
+        open_checkpoint(path)
+    assert "could run code, so nothing was loaded" in str(raised.value)
+    assert "weights_only" not in str(raised.value)  # PyTorch's advice to try without safety is not passed on
+    assert not harm.exists()
+
+
+def test_pickles_that_are_not_a_dict_of_dense_tensors(tmp_path):
+    torch = pytest.importorskip("torch")
+    warnings.simplefilter("ignore")
+    path = tmp_path / "w.pt"
+    endless: dict = {}
+    endless["model"] = endless
+    for held, match in [
+        (endless, "holds no tensors"),
+        (torch.ones(3), "holds a Tensor, not a dict"),
+        ([1, 2], "holds a list"),
+        ({"net": {"w": torch.ones(2)}, "step": torch.ones(1)}, "holds tensors under 'net'"),
+        ({"epoch": 3}, "holds no tensors"),
+        ({"w": torch.eye(3).to_sparse()}, "'w' is torch.sparse_coo"),
+        ({"w": torch.ones(3, device="meta")}, "'w' is .* on meta"),
+        ({"w": torch.zeros(1).expand(2**40)}, "claims 4398046511104 bytes"),
+        ({"w": torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8)}, "'w' is quantised"),
+    ]:
+        torch.save(held, path)
+        with pytest.raises(BadArgument, match=match):
+            open_checkpoint(path)
+    for content in (b"", b"garbage", b"PK\x03\x04garbage"):
+        path.write_bytes(content)
+        with pytest.raises(BadArgument, match=r"w\.pt"):
+            open_checkpoint(path)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("archive/data.pkl", b"\0" * 10**6)
+    with pytest.raises(BadArgument, match="compressed archive"):
+        open_checkpoint(path)
+
+
+def test_questions_that_have_no_answer(tmp_path):
+    save_file(some_tensors(), tmp_path / "w.safetensors")
+    with open_checkpoint(tmp_path / "w.safetensors") as checkpoint:
+        with pytest.raises(BadArgument, match=r"'layer.wight': did you mean 'layer.weight'"):
+            checkpoint.read("layer.wight")
+        with pytest.raises(BadArgument, match="single number"):
+            checkpoint.rows("scale", 0, 1)
+        with pytest.raises(BadArgument, match="0 <= start <= stop, got 3 and 1"):
+            checkpoint.rows("embed.weight", 3, 1)
+        with pytest.raises(BadArgument, match="0 <= start <= stop, got -1 and 1"):
+            checkpoint.rows("embed.weight", -1, 1)
+    with pytest.raises(BadArgument, match="is closed"):
+        checkpoint.read("embed.weight")
+
+
+# Mutations: either arrays or BadArgument, nothing else
+
+
+def mutated(random: np.random.Generator, content: bytes) -> bytes:
+    """`content` with flipped bits, cut short, or with a stretch of it replaced."""
+    changed = bytearray(content)
+    match random.integers(5):
+        case 0:
+            for place in random.integers(len(changed), size=random.integers(1, 9)):
+                changed[place] ^= 1 << int(random.integers(8))
+        case 1:
+            del changed[int(random.integers(len(changed))) :]
+        case 2:
+            start, stop = sorted(random.integers(len(changed), size=2))
+            del changed[start : min(stop, start + 20)]
+        case 3:  # numbers are where lengths and shapes are
+            digits = [place for place, byte in enumerate(changed) if 48 <= byte <= 57] or [0]
+            place = int(random.choice(digits))
+            swap = random.choice(
+                ["0", "-1", "99999999999", "1e999", "18446744073709551615", "null", '"x"', "NaN", "[]"]
+            )
+            changed[place : place + 1] = swap.encode()
+        case _:
+            changed[0:8] = struct.pack("<Q", int(random.choice([0, 1, 2**60, 2**63 - 1, 10**8 + 1, len(changed)])))
+    return bytes(changed)
+
+
+def read_all(where) -> None:
+    with open_checkpoint(where) as checkpoint:
+        for name, (shape, _) in checkpoint.tensors.items():
+            assert checkpoint.read(name).shape == shape
+            if shape:
+                checkpoint.rows(name, 0, 2)
+            checkpoint.digest(name)
+
+
+def survives(action, seconds: float, rounds: int, change) -> None:
+    """Repeat `action` after each `change`: it may only raise BadArgument, and never take memory or time."""
+    outcomes, end = {"read": 0, "refused": 0}, time.monotonic() + seconds
+    tracemalloc.start()
+    for number in range(rounds):
+        if time.monotonic() > end:
+            break
+        change(np.random.default_rng(number))
+        try:
+            with np.errstate(all="ignore"):
+                action()
+            outcomes["read"] += 1
+        except BadArgument:
+            outcomes["refused"] += 1
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 64 * 2**20
+    assert outcomes["refused"] > 10, outcomes
+
+
+def test_mutated_safetensors(tmp_path):
+    path = tmp_path / "model.safetensors"
+    save_file(some_tensors(), path)
+    content = path.read_bytes()
+    survives(lambda: read_all(path), 5, 3000, lambda random: path.write_bytes(mutated(random, content)))
+
+
+def test_mutated_index(tmp_path):
+    write_index(tmp_path, two_parts())
+    path = tmp_path / "model.safetensors.index.json"
+    content = path.read_bytes()
+    survives(lambda: read_all(tmp_path), 3, 1000, lambda random: path.write_bytes(mutated(random, content)))
+
+
+def test_mutated_pickle(tmp_path):
+    torch = pytest.importorskip("torch")
+    path = tmp_path / "model.pt"
+    torch.save({name: as_torch(torch, array) for name, array in some_tensors().items()}, path)
+    content = path.read_bytes()
+    survives(lambda: read_all(path), 3, 500, lambda random: path.write_bytes(mutated(random, content)))
+
+
+# Adapters
+
+
+def write_adapter(folder: Path, tensors: dict[str, np.ndarray] | None = None, **config) -> Path:
+    folder.mkdir(exist_ok=True)
+    if tensors is None:
+        tensors = {"m.q.lora_A.weight": np.ones((2, 4), np.float32), "m.q.lora_B.weight": np.ones((3, 2), np.float32)}
+    (folder / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": 2, "lora_alpha": 4} | config))
+    save_file(
+        {f"base_model.model.{name}": value for name, value in tensors.items()}, folder / "adapter_model.safetensors"
+    )
+    return folder
+
+
+ADAPTERS = {
+    "plain": {"r": 4, "lora_alpha": 6},
+    "stabilised": {"r": 4, "lora_alpha": 6, "use_rslora": True},
+    "patterns": {
+        "r": 4,
+        "lora_alpha": 6,
+        "rank_pattern": {r"layers\.0\..*q_proj": 2, "q_proj": 3, r"h.\d+.attn.c_attn": 5},
+        "alpha_pattern": {
+            "^model.layers.1.self_attn.q_proj": 11,
+            "v_proj": 7,
+            "proj": 100,
+            "c_attn": 9,
+            "embed_tokens": 3,
+        },
+    },
+    "dora": {"r": 2, "lora_alpha": 3, "use_dora": True},
+    "biased": {"r": 2, "lora_alpha": 3, "lora_bias": True},
+    "saved whole": {"r": 2, "modules_to_save": ["lm_head"]},
+}
+NOTES = {"dora": "before DoRA's normalisation", "biased": "lora_bias", "saved whole": "modules_to_save"}
+
+
+@pytest.mark.parametrize("kind", ADAPTERS)
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+@pytest.mark.filterwarnings("ignore")
+def test_adapters_written_by_peft(tmp_path, family, kind):
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    peft = pytest.importorskip("peft")
+    torch.manual_seed(0)
+    if family == "gpt2":
+        shape = transformers.GPT2Config(n_layer=2, n_embd=16, n_head=2, vocab_size=32, n_positions=16)
+        model = transformers.GPT2LMHeadModel(shape)
+        targets = ["c_attn", "c_fc", "wte"]
+    else:
+        shape = transformers.LlamaConfig(
+            hidden_size=16,
+            intermediate_size=24,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            vocab_size=32,
+        )
+        model = transformers.LlamaForCausalLM(shape)
+        targets = ["q_proj", "v_proj", "down_proj", "embed_tokens"]
+    settings = ADAPTERS[kind]
+    if kind == "biased":
+        targets = targets[:-1]  # PEFT has no bias for embeddings
+    wrapped = peft.get_peft_model(model, peft.LoraConfig(target_modules=targets, **settings))
+    for name, parameter in wrapped.named_parameters():
+        if "lora_" in name:
+            torch.nn.init.normal_(parameter)
+    wrapped.save_pretrained(tmp_path, save_embedding_layers=False)
+    layers = {
+        name.removeprefix("base_model.model."): layer
+        for name, layer in wrapped.named_modules()
+        if isinstance(layer, peft.tuners.lora.LoraLayer)
+    }
+    assert is_adapter(tmp_path)
+    for form in ("safetensors", "bin"):
+        if form == "bin":
+            from safetensors.torch import load_file
+
+            torch.save(load_file(tmp_path / "adapter_model.safetensors"), tmp_path / "adapter_model.bin")
+            (tmp_path / "adapter_model.safetensors").unlink()
+        adapter = open_adapter(tmp_path)
+        assert {module.name for module in adapter.modules} == set(layers)
+        for module in adapter.modules:
+            layer = layers[module.name]
+            a, b = adapter.factors(module)
+            assert a.shape[0] == b.shape[1] == module.rank == layer.r["default"]
+            assert module.scaling == pytest.approx(layer.scaling["default"], rel=1e-12)
+            assert module.embedding == ("embed" in module.name or "wte" in module.name)
+            assert module.dora == (kind == "dora")
+            change = module.scaling * b @ a
+            expected = layer.get_delta_weight("default").detach().numpy()
+            # float32 products of at most 5 terms
+            np.testing.assert_allclose(change.T if module.transposed else change, expected, rtol=1e-6, atol=1e-6)
+        if kind in NOTES:
+            assert any(NOTES[kind] in note for note in adapter.notes), adapter.notes
+        else:
+            assert adapter.notes == ()
+
+
+def test_adapters_from_the_cache_and_by_their_file(cache):
+    snapshot = cache / "models--org--lora" / "snapshots" / "abc"
+    snapshot.parent.mkdir(parents=True)
+    write_adapter(snapshot)
+    assert is_adapter("org/lora")
+    assert not is_adapter("org/tiny")
+    for where in ("org/lora", snapshot / "adapter_model.safetensors"):
+        (module,) = open_adapter(where).modules
+        assert (module.name, module.rank, module.scaling, module.transposed) == ("m.q", 2, 2.0, False)
+
+
+def test_what_an_adapter_notes(tmp_path):
+    (module,) = (adapter := open_adapter(write_adapter(tmp_path, r=16))).modules
+    assert module.scaling == 4 / 2
+    assert "another rank" in adapter.notes[0] and "m.q has rank 2" in adapter.notes[0]
+    adapter = open_adapter(write_adapter(tmp_path, init_lora_weights="pissa_niter_4", use_qalora=True))
+    assert "initialised by pissa" in adapter.notes[0] and "use_qalora" in adapter.notes[1]
+    pair = {"lora_A.weight": np.ones((8, 4), np.float32), "lora_B.weight": np.ones((3, 8), np.float32)}
+    experts = {f"m.experts{wrap}.{name}": value for name, value in pair.items() for wrap in ("", ".base_layer")}
+    conv = {"m.conv.lora_A.weight": np.ones((2, 4, 3, 3)), "m.conv.lora_B.weight": np.ones((5, 2, 1, 1))}
+    adapter = open_adapter(write_adapter(tmp_path, experts | conv, target_parameters=["experts.gate", "experts.down"]))
+    assert adapter.modules == ()
+    assert "not one product" in adapter.notes[0] and "m.experts.base_layer" in adapter.notes[0]
+    named = {"m.q.lora_A.default.weight": np.ones((2, 4)), "m.q.lora_B.default.weight": np.ones((3, 2))}
+    assert open_adapter(write_adapter(tmp_path, named)).modules[0].name == "m.q"
+
+
+A, B = "m.q.lora_A.weight", "m.q.lora_B.weight"
+
+
+@pytest.mark.parametrize(
+    "tensors, config, match",
+    [
+        (None, {"peft_type": "LOHA"}, "must be 'LORA', got 'LOHA'"),
+        (None, {"peft_type": None}, "must be 'LORA', got 'None'"),
+        (None, {"r": 0}, "`r` must be a positive"),
+        (None, {"r": 2.5}, "`r` must be a positive"),
+        (None, {"lora_alpha": float("nan")}, "`lora_alpha` must be a finite"),
+        (None, {"lora_alpha": float("inf")}, "`lora_alpha` must be a finite"),
+        (None, {"lora_alpha": 10**400}, "`lora_alpha` must be a finite"),
+        (None, {"lora_alpha": True}, "`lora_alpha` must be a finite"),
+        (None, {"alpha_pattern": {"q": "x"}}, "`alpha_pattern"),
+        (None, {"alpha_pattern": [3]}, "`alpha_pattern"),
+        (None, {"alpha_pattern": {"q(": 3}}, r"pattern 'q\(' is no regular expression"),
+        (None, {"rank_pattern": {"(.*)*x": 3}}, "could take forever"),
+        (None, {"use_rslora": "yes"}, "`use_rslora` must be true or false"),
+        (None, {"target_parameters": 3}, "`target_parameters`"),
+        ({A: np.ones((2, 4))}, {}, "'m.q' has no factor B"),
+        ({B: np.ones((2, 4))}, {}, "'m.q' has no factor A"),
+        ({A: np.ones((2, 4)), B: np.ones((3, 5))}, {}, r"got \(2, 4\) and \(3, 5\)"),
+        ({A: np.ones(0), B: np.ones((3, 2))}, {}, r"got \(0,\) and"),
+        ({A: np.ones((0, 4)), B: np.ones((3, 0))}, {}, "without elements"),
+        ({A: np.ones((2, 4), np.int64), B: np.ones((3, 2))}, {}, "must hold real numbers, got int64"),
+        ({A: np.ones((2, 4)), "m.q.lora_A.other.weight": np.ones((2, 4))}, {}, "has two factors A"),
+        ({"m.q.weight": np.ones((2, 4))}, {}, "holds no LoRA factors"),
+    ],
+)
+def test_adapters_that_cannot_be(tmp_path, tensors, config, match):
+    with pytest.raises(BadArgument, match=match):
+        open_adapter(write_adapter(tmp_path, tensors, **config))
+
+
+def test_adapters_with_missing_files(tmp_path):
+    write_adapter(tmp_path)
+    (tmp_path / "adapter_model.safetensors").unlink()
+    with pytest.raises(BadArgument, match=r"neither adapter_model.safetensors nor adapter_model.bin"):
+        open_adapter(tmp_path)
+    (tmp_path / "adapter_config.json").write_text("[")
+    with pytest.raises(BadArgument, match="not readable JSON"):
+        open_adapter(tmp_path)
+    (tmp_path / "adapter_config.json").unlink()
+    assert not is_adapter(tmp_path)
+    with pytest.raises(BadArgument, match=r"has no adapter_config.json"):
+        open_adapter(tmp_path)
+
+
+def test_mutated_adapter_config(tmp_path):
+    write_adapter(tmp_path, rank_pattern={r"m\.\w+": 3}, alpha_pattern={"q|k": 1.5, ".*q": 2}, use_rslora=True)
+    path = tmp_path / "adapter_config.json"
+    content = path.read_bytes()
+
+    def read_factors() -> None:
+        adapter = open_adapter(tmp_path)
+        for module in adapter.modules:
+            assert np.isfinite(module.scaling)
+            adapter.factors(module)
+
+    survives(read_factors, 3, 1000, lambda random: path.write_bytes(mutated(random, content)))
+
+
+def test_patterns_match_as_in_peft():
+    match = pytest.importorskip("peft.utils.other").get_pattern_key
+    names = ["model.layers.0.self_attn.q_proj", "model.layers.10.mlp.up_proj", "q_proj", "a.xq_proj", "weird("]
+    keys = ["q_proj", "layers.0", r"layers\.\d+\..*proj", "^q_proj", "(up|q)_proj", "[qx]+_proj", "self_attn.q_proj"]
+    for name in names:
+        for order in (keys, keys[::-1], [name] if name != "weird(" else keys):
+            values = {key: float(number) for number, key in enumerate(order)}
+            assert pattern_value(values, name, -1) == values.get(match(order, name), -1)
+
+
+def test_patterns_are_bounded_in_time():
+    usual = [r"model\.layers\.\d+\.(self_attn|mlp)\..*proj", ".*q_proj", r"layers\.(0|1|2|3|4|5|6|7|8|9|10|11)\..*"]
+    assert all(steps(pattern, 60) < STEPS_MAX for pattern in usual)
+    hostile = ["(a+)+b", "(a|a)" * 40, "a?" * 40 + "a" * 40, ".*" * 9, "(?:a{1,9}){1,9}", "(.*){9}" * 9, "x*" * 3000]
+    assert all(steps(pattern, 60) > STEPS_MAX for pattern in hostile)
