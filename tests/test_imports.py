@@ -17,10 +17,13 @@ MAY_IMPORT = {
     "core": set(),
     "numerics": {"core"},
     "analysis": {"core"},
+    "spectra": {"core"},
+    "checkpoints": {"core", "analysis", "spectra"},
     "systems": {"core", "numerics", "analysis"},
     "dynamics": {"core", "numerics"},
     "lab": {"core", "numerics", "analysis", "dynamics", "show"},
     "show": {"core"},
+    "watch": {"core", "analysis", "spectra", "show"},
     "testing": {"core", "numerics", "analysis", "dynamics", "lab", "show"},
 }
 

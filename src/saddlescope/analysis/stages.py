@@ -59,6 +59,7 @@ def stages_at_marks(
 class FoundStage(NamedTuple):
     """A stage of a curve without theory: from `start` to `end` lies the drop, `time` is its steepest moment.
 
+    On a rising curve the drop is a rise, and `loss_after` the higher value.
     confidence in [0, 1]: how clearly it stands out.
     """
 
@@ -75,18 +76,32 @@ def detect_stages(
     loss: np.ndarray,
     *,
     noisy: bool | None = None,
+    rising: bool = False,
     smallest_drop: float = 1e-3,
     count: int | None = None,
 ) -> list[FoundStage]:
-    """Drops of any loss curve, in order.
+    """Drops of any loss curve, in order; with `rising` the rises of a rank, or of anything else that grows.
 
     noisy: None decides by the share of rises.  smallest_drop: share of the whole fall below which a drop is ignored.
     count: number of drops if theory knows it.
     """
     time, loss = _checked(time, loss)
+    if rising:
+        found = detect_stages(time, -loss, noisy=noisy, smallest_drop=smallest_drop, count=count)
+        return [stage._replace(loss_before=-stage.loss_before, loss_after=-stage.loss_after) for stage in found]
     if noisy is None:
         noisy = looks_noisy(loss)
     return (_stages_by_change_points if noisy else _stages_by_speed)(time, loss, smallest_drop, count)
+
+
+def looks_rising(loss: np.ndarray) -> bool:
+    """The end lies above the start by more than half the range; both as medians, as single points may be noise."""
+    loss = np.asarray(loss, float)
+    loss = loss[np.isfinite(loss)]
+    if len(loss) == 0:
+        return False
+    ends = max(len(loss) // 20, 1)
+    return bool(np.median(loss[-ends:]) - np.median(loss[:ends]) > 0.5 * np.ptp(loss))
 
 
 def looks_noisy(loss: np.ndarray) -> bool:
@@ -197,7 +212,11 @@ def _binned(time: np.ndarray, loss: np.ndarray) -> tuple[np.ndarray, np.ndarray,
     clock = np.r_[0.0, np.cumsum(_log_gaps(time))]
     index = np.minimum((BINS * (clock - clock[0]) / (clock[-1] - clock[0])).astype(int), BINS - 1)
     _, place, counts = np.unique(index, return_inverse=True, return_counts=True)
-    noise = np.median(np.abs(np.diff(loss))) / 0.954 + np.finfo(float).tiny  # of a difference of two normals
+    steps = np.diff(loss)
+    noise = np.median(np.abs(steps)) / 0.954  # of a difference of two normals
+    if noise == 0:  # a rank in whole numbers rests at most steps: its flicker is the noise
+        noise = np.sqrt((steps**2).mean() / 2)
+    noise = max(noise, 1e-150)  # its square is still a number
     means = [np.bincount(place, values) / counts for values in (time, clock, loss)]
     return means[0], means[1], means[2], noise / np.sqrt(counts)
 

@@ -22,10 +22,10 @@ def allocate(values: Sequence[np.ndarray], costs: Sequence[int], budget: int) ->
     """Ranks of least summed squared error among all whose parameters fit the budget.
 
     values: singular values of each module, descending.  costs: parameters per rank of each module, m + n.
-    Modules of equal cost form a group, in which the largest values come first whatever module they belong to. What is left
-    is a knapsack over the few groups. With the price λ of a parameter at which spending just reaches the budget,
-    Σ over groups of max_k [gain(k) − λ cost k] + λ budget bounds every allocation from above; choices whose own bound is
-    below an allocation in hand are dropped, and the few that remain are combined exactly.
+    Modules of equal cost form a group, in which the largest values come first whatever module they belong to. What is
+    left is a knapsack over the few groups. With the price λ of a parameter at which spending just reaches the budget,
+    Σ over groups of max_k [gain(k) − λ cost k] + λ budget bounds every allocation from above; choices whose own bound
+    is below an allocation in hand are dropped, and the few that remain are combined exactly.
     """
     if budget < 0:
         raise BadArgument(f"--budget must be zero or positive, got {budget}")
@@ -74,7 +74,11 @@ def _best_sizes(gains: list[np.ndarray], prices: list[int], budget: int) -> list
 def _greedy(gains: list[np.ndarray], prices: list[int], budget: int) -> tuple[list[int], float]:
     """Directions by gain per parameter while they fit, and the rate at which the first one did not."""
     steps = sorted(
-        ((float(rise) / price, group) for group, (gain, price) in enumerate(zip(gains, prices, strict=True)) for rise in np.diff(gain)),
+        (
+            (float(rise) / price, group)
+            for group, (gain, price) in enumerate(zip(gains, prices, strict=True))
+            for rise in np.diff(gain)
+        ),
         key=lambda step: -step[0],
     )
     sizes, spent, rate = [0] * len(gains), 0, 0.0

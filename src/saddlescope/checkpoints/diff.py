@@ -1,0 +1,394 @@
+"""What training changed, tensor by tensor and head by head, from two checkpoints or from an adapter."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from saddlescope.core.errors import BadArgument
+from saddlescope.core.progress import Tick, silent
+from saddlescope.spectra.arrays import on_grid
+from saddlescope.spectra.heads import HeadChange, head_changes
+from saddlescope.spectra.layouts import AttentionLayer, HeadWeights, Layout, find_layout
+from saddlescope.spectra.matrix import MatrixChange
+from saddlescope.spectra.product import ProductChange
+
+from .adapter import Adapter, AdapterModule, is_adapter, listed, open_adapter
+from .difference import Difference, Heads, Module
+from .match import matched_names
+from .read import Checkpoint, open_checkpoint
+
+WIDE_BYTES = 64 << 20
+"""Of the four weights of heads that are widened to 64 bits at a time; measuring takes some ten times as much."""
+
+NAMES_SHOWN = 3
+
+EMBEDDINGS = re.compile(
+    r"(^|\.)(wte|wpe|shared|embed_tokens|embed_positions|embed_in|tok_embeddings|relative_attention_bias"
+    r"|(word|position|token_type|token|patch)_embeddings?)\.weight$"
+)
+"""Weights of lookups, by the names that are in use: their shape does not tell them from linear layers."""
+
+
+def diff(
+    base: str | Path,
+    tuned: str | Path | None = None,
+    *,
+    mapping: Mapping[str, Any] | None = None,
+    exact: bool = False,
+    exact_base: bool = False,
+    heads: bool = True,
+    tick: Tick = silent,
+) -> Difference:
+    """The change from one checkpoint to another, of a base by an adapter, or of an adapter alone.
+
+    mapping: where attention weights are, for a model whose names are not known here.  exact: all singular values of
+    matrices of any size.  exact_base: training started from the stored base, so only the tuned end was rounded.
+    """
+    if tuned is None:
+        if not is_adapter(base):
+            raise BadArgument(
+                f"{base} is no adapter: give two checkpoints, BASE and TUNED, or the folder of an adapter"
+            )
+        return _diff_adapter(open_adapter(base), tick)
+    if is_adapter(tuned):
+        return _diff_base_and_adapter(open_checkpoint(base), open_adapter(tuned), mapping, heads, tick)
+    return _diff_checkpoints(open_checkpoint(base), open_checkpoint(tuned), mapping, exact, exact_base, heads, tick)
+
+
+# ---- two checkpoints -------------------------------------------------------------------------------------
+
+
+class _Matrix(NamedTuple):
+    """A matrix at both ends: a tensor, or one of the stack that it holds."""
+
+    name: str
+    key: str
+    partner: str
+    shape: tuple[int, int]
+    kind: str
+    part: int | None = None
+    remark: str = ""
+
+    @property
+    def size(self) -> int:
+        return self.shape[0] * self.shape[1]
+
+
+def _diff_checkpoints(
+    base: Checkpoint,
+    tuned: Checkpoint,
+    mapping: Mapping[str, Any] | None,
+    exact: bool,
+    exact_base: bool,
+    heads: bool,
+    tick: Tick,
+) -> Difference:
+    names = matched_names(base.tensors, tuned.tensors)
+    if not names:
+        raise BadArgument(
+            f"{base.where} and {tuned.where} have no tensor in common: the first holds {listed(base.tensors)}, "
+            f"the second {listed(tuned.tensors)}"
+        )
+    notes = _notes_on_names(base, tuned, names)
+    matrices = list(_matrices(base, tuned, names, notes))
+    if not matrices:
+        raise BadArgument(
+            f"{base.where} and {tuned.where} are different models, no matrix has the same shape in both: "
+            + "; ".join(notes[:NAMES_SHOWN])
+        )
+    layout, layers = _layout(base, names, tuned, mapping, notes) if heads else (None, [])
+    costs = [matrix.size for matrix in matrices] + [_size_of(layer, base) for layer in layers]
+    done, total = 0, sum(costs)
+    modules, changes = [], {}
+    for matrix in matrices:
+        tick(done / total, matrix.name)
+        change = MatrixChange(
+            _rows(base, matrix.key, matrix),
+            _rows(tuned, matrix.partner, matrix),
+            matrix.shape,
+            exact_base=exact_base,
+            exact=exact,
+        )
+        modules.append(_module(matrix, change, base, tuned))
+        changes[matrix.name] = change
+        done += matrix.size
+    found = []
+    for layer in layers:
+        tick(done / total, f"heads of layer {layer.layer}")
+        found += _heads(layer, base.read, lambda key: tuned.read(names[key]), exact_base)
+        done += _size_of(layer, base)
+    notes += _notes_on_rounding(modules, exact_base) + _notes_on_vectors(base, tuned, names)
+    family = layout.family if layout else (base.config or {}).get("model_type")
+    return Difference(base.where, tuned.where, family, notes, modules, found, changes, base.config)
+
+
+def _notes_on_names(base: Checkpoint, tuned: Checkpoint, names: Mapping[str, str]) -> list[str]:
+    notes = []
+    for checkpoint, missing in (
+        (base, [name for name in base.tensors if name not in names]),
+        (tuned, [name for name in tuned.tensors if name not in set(names.values())]),
+    ):
+        if missing:
+            # A tied output matrix is stored once: its absence from one end says nothing.
+            tied = " (the output matrix is tied to the embedding)" if missing == ["lm_head.weight"] else ""
+            notes.append(f"only in {checkpoint.where}: {listed(missing)}{tied}")
+    renamed = next(((a, b) for a, b in names.items() if a != b), None)
+    if renamed:
+        notes.append(f"names differ: {renamed[0]} is {renamed[1]} in {tuned.where}")
+    return notes
+
+
+def _matrices(base: Checkpoint, tuned: Checkpoint, names: Mapping[str, str], notes: list[str]) -> Iterator[_Matrix]:
+    for key, partner in names.items():
+        (shape, dtype), (other, other_dtype) = base.tensors[key], tuned.tensors[partner]
+        if "float" not in dtype or "float" not in other_dtype or math.prod(shape) == 0:
+            continue
+        if shape != other:
+            if len(shape) == 2 and len(other) == 2 and shape[1] == other[1] and min(shape[0], other[0]) > 1:
+                both = min(shape[0], other[0])
+                notes.append(f"{key} was resized from {shape[0]} to {other[0]} rows: the first {both} are compared")
+                yield _Matrix(key, key, partner, (both, shape[1]), _kind(key), remark="resized")
+            else:
+                notes.append(f"{key} has the shape {shape} in {base.where} and {other} in {tuned.where}: left out")
+            continue
+        if len(shape) == 3 and "expert" in key and min(shape[1:]) > 1:
+            for part in range(shape[0]):
+                yield _Matrix(f"{key}[{part}]", key, partner, (shape[1], shape[2]), "expert", part)
+        elif len(shape) >= 2 and min(flat := (shape[0], math.prod(shape[1:]))) > 1:
+            yield _Matrix(key, key, partner, flat, _kind(key) if len(shape) == 2 else "kernel")
+
+
+def _kind(key: str) -> str:
+    """Whether this is the weight of a linear layer or of an embedding, or a matrix that belongs to no such module."""
+    if not key.endswith(".weight"):
+        return "parameter"
+    return "embedding" if EMBEDDINGS.search(key) else "linear"
+
+
+def _rows(checkpoint: Checkpoint, key: str, matrix: _Matrix) -> Callable[[int, int], np.ndarray]:
+    part = matrix.part
+    if part is not None:
+        return lambda start, stop: checkpoint.rows(key, part, part + 1)[0, start:stop]
+    # A convolution's kernel is a matrix from all that it looks at to its channels.
+    return lambda start, stop: checkpoint.rows(key, start, min(stop, matrix.shape[0])).reshape(-1, matrix.shape[1])
+
+
+def _module(matrix: _Matrix, change: MatrixChange, base: Checkpoint, tuned: Checkpoint) -> Module:
+    try:
+        summary = change.summary
+    except ValueError as error:
+        raise BadArgument(f"{matrix.name}: {error}: the difference would mean nothing") from error
+    first, second = base.tensors[matrix.key].dtype, tuned.tensors[matrix.partner].dtype
+    found = Module(
+        name=matrix.name,
+        shape=matrix.shape,
+        dtype=first if first == second else f"{first} -> {second}",
+        relative_change=summary.relative_change,
+        spectrum=change.spectrum,
+        rank_above_floor=change.rank_above_floor,
+        floor=change.floor,
+        hidden_at_least=change.hidden_at_least,
+        unchanged=summary.unchanged,
+        grids=(summary.grids[0].name, summary.grids[1].name),
+        kind=matrix.kind,
+        remark=matrix.remark,
+    )
+    change.release()
+    return found
+
+
+def _notes_on_rounding(modules: list[Module], exact_base: bool) -> list[str]:
+    notes = []
+    stored = [module for module in modules if module.dtype != module.grids[0] == module.grids[1]]
+    if stored:
+        notes.append(
+            f"{len(stored)} matrices are stored wider than they are: their numbers lie on the "
+            f"{stored[0].grids[0]} grid, "
+            "whose rounding is taken"
+        )
+    finer = [m for m in modules if m.grids[0] != m.grids[1] and "32" in m.grids[1]]
+    if finer and not exact_base:
+        notes.append(
+            f"the base is stored in {finer[0].grids[0]}, the tuned in {finer[0].grids[1]}: if training "
+            f"started from the "
+            "stored base, --exact-base lowers the floor to the tuned end's rounding"
+        )
+    still = [module for module in modules if module.unchanged is not None and 0.5 < module.unchanged < 1]
+    if still:
+        notes.append(
+            f"in {len(still)} matrices most entries did not change at all: changes below one unit in the "
+            f"last place were "
+            "rounded away, and what is left underestimates the rank"
+        )
+    frozen = sum(module.unchanged == 1 for module in modules)
+    if frozen:
+        notes.append(f"{frozen} of {len(modules)} matrices did not change")
+    return notes
+
+
+def _notes_on_vectors(base: Checkpoint, tuned: Checkpoint, names: Mapping[str, str]) -> list[str]:
+    changed, most = 0, 0.0
+    for key, partner in names.items():
+        shape, dtype = base.tensors[key]
+        if len(shape) != 1 or "float" not in dtype or tuned.tensors[partner].shape != shape:
+            continue
+        before, after = base.read(key).astype(np.float64), tuned.read(partner).astype(np.float64)
+        for where, values in ((base, before), (tuned, after)):
+            if not np.isfinite(values).all():
+                raise BadArgument(f"{key} of {where.where} holds numbers that are not finite")
+        size, move = float(np.linalg.norm(before)), float(np.linalg.norm(after - before))
+        changed += move > 0
+        most = max(most, move / size if size else 0.0)
+    if not changed:
+        return []
+    return [
+        f"{changed} vectors (biases, gains of norms) changed too, by {most:.2g} of their norm at most; a "
+        f"LoRA holds none"
+    ]
+
+
+# ---- heads -----------------------------------------------------------------------------------------------
+
+
+def _layout(
+    base: Checkpoint,
+    names: Mapping[str, str],
+    tuned: Checkpoint | None,
+    mapping: Mapping[str, Any] | None,
+    notes: list[str],
+) -> tuple[Layout | None, list[AttentionLayer]]:
+    """The layers whose tensors are there, in one shape, at both ends."""
+    shapes = {name: tensor.shape for name, tensor in base.tensors.items()}
+    config = base.config or (tuned.config if tuned else None)
+    try:
+        layout = find_layout(shapes, config, mapping)
+    except BadArgument as error:
+        if mapping is not None:
+            raise
+        notes.append(f"no heads: {error}")
+        return None, []
+    notes += layout.notes
+    complete = [
+        layer
+        for layer in layout.layers
+        if all(key in names and (tuned is None or tuned.tensors[names[key]].shape == shapes[key]) for key in layer.keys)
+    ]
+    if len(complete) < len(layout.layers):
+        notes.append(
+            f"heads of {len(layout.layers) - len(complete)} layers are left out: their tensors are not at both ends"
+        )
+    return layout, complete
+
+
+def _size_of(layer: AttentionLayer, base: Checkpoint) -> int:
+    return sum(math.prod(base.tensors[key].shape) for key in layer.keys)
+
+
+def _heads(
+    layer: AttentionLayer,
+    before: Callable[[str], np.ndarray],
+    after: Callable[[str], np.ndarray],
+    exact_base: bool,
+) -> Iterator[Heads]:
+    """Both circuits of a layer, a few heads at a time, so that wide models fit."""
+    ends = [layer.split({key: on_grid(read(key)) for key in layer.keys}) for read in (before, after)]
+    shared = layer.heads // layer.key_value_heads
+    one = sum(array.shape[-1] * array.shape[-2] * 8 for array in ends[0])
+    step = max(1, WIDE_BYTES // (one * shared))  # key and value heads at a time, with all queries that read them
+    parts: dict[str, list[HeadChange]] = {}
+    for start in range(0, layer.key_value_heads, step):
+        own, queries = slice(start, start + step), slice(start * shared, (start + step) * shared)
+        some = [HeadWeights(w.query[queries], w.key[own], w.value[own], w.output[queries]) for w in ends]
+        for change in head_changes(*some, exact_base=exact_base, seed=start):
+            parts.setdefault(change.circuit, []).append(change)
+    for circuit, found in parts.items():
+        arrays = (np.concatenate([change[place] for change in found]) for place in range(1, len(found[0])))
+        yield Heads(layer.layer, layer.stack, HeadChange(circuit, *arrays))
+
+
+# ---- adapters --------------------------------------------------------------------------------------------
+
+
+def _product(adapter: Adapter, module: AdapterModule) -> ProductChange:
+    a, b = adapter.factors(module)
+    try:
+        return ProductChange(b, a, module.scaling)
+    except ValueError as error:
+        raise BadArgument(f"{adapter.where}: {module.name}: {error}") from error
+
+
+def _adapted(module: AdapterModule, name: str, change: ProductChange, relative: float | None) -> Module:
+    return Module(
+        name=name,
+        shape=change.shape,
+        dtype=change.stored[0].dtype.name,
+        relative_change=relative,
+        spectrum=change.spectrum,
+        rank_above_floor=change.rank_above_floor,
+        floor=change.floor,
+        kind="embedding" if module.embedding else "linear",
+        rank=module.rank,
+        remark="DoRA" if module.dora else "",
+    )
+
+
+def _diff_adapter(adapter: Adapter, tick: Tick) -> Difference:
+    modules, changes = [], {}
+    for number, module in enumerate(adapter.modules):
+        tick(number / len(adapter.modules), module.name)
+        change = changes[module.name] = _product(adapter, module)
+        modules.append(_adapted(module, module.name, change, None))
+    notes = [*adapter.notes, "heads need the base: saddlescope diff BASE ADAPTER"]
+    return Difference(adapter.where, None, None, notes, modules, [], changes, None, adapter)
+
+
+def _diff_base_and_adapter(
+    base: Checkpoint, adapter: Adapter, mapping: Mapping[str, Any] | None, heads: bool, tick: Tick
+) -> Difference:
+    names = matched_names([f"{module.name}.weight" for module in adapter.modules], base.tensors)
+    absent = [module.name for module in adapter.modules if f"{module.name}.weight" not in names]
+    if len(absent) == len(adapter.modules):
+        raise BadArgument(f"{adapter.where} does not fit {base.where}, which has no {listed(absent)}")
+    notes = list(adapter.notes)
+    if absent:
+        notes.append(f"left out, not in {base.where}: {listed(absent)}")
+    modules, changes, products = [], {}, {}
+    for number, module in enumerate(adapter.modules):
+        tick(number / len(adapter.modules), module.name)
+        key = names.get(f"{module.name}.weight")
+        if key is None:
+            continue
+        change = _product(adapter, module)
+        shape = base.tensors[key].shape
+        # PEFT keeps one flag for a model that may mix Conv1D with linear layers: the shape tells, where it can.
+        turned = module.transposed if shape[0] == shape[1] else shape == change.shape[::-1]
+        if shape != (change.shape[::-1] if turned else change.shape):
+            raise BadArgument(f"{module.name} of {adapter.where} is {change.shape}, {key} of {base.where} is {shape}")
+        values = base.read(key).astype(np.float64)
+        size = float(np.linalg.norm(values))
+        relative = math.sqrt(change.spectrum.energy) / size if size else math.inf
+        modules.append(_adapted(module, key, change, relative))
+        changes[key], products[key] = change, (change, turned)
+
+    def after(key: str) -> np.ndarray:
+        values = base.read(key).astype(np.float64)
+        if key not in products:
+            return values
+        change, turned = products[key]
+        dense = change.left @ change.right.T
+        return values + (dense.T if turned else dense)
+
+    found = []
+    layout, layers = _layout(base, {key: key for key in base.tensors}, None, mapping, notes) if heads else (None, [])
+    for number, layer in enumerate(layers):
+        tick(number / len(layers), f"heads of layer {layer.layer}")
+        if any(key in products for key in layer.keys):
+            found += _heads(layer, base.read, after, exact_base=True)
+    family = layout.family if layout else (base.config or {}).get("model_type")
+    return Difference(base.where, adapter.where, family, notes, modules, found, changes, base.config, adapter)

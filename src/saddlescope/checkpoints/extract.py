@@ -1,0 +1,102 @@
+"""Writes the LoRA adapter that an advice describes, in the form that PEFT loads."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from saddlescope.core.errors import BadArgument
+from saddlescope.core.progress import Tick, silent
+from saddlescope.spectra.factored import spectrum
+from saddlescope.spectra.matrix import MatrixChange
+from saddlescope.spectra.product import ProductChange
+from saddlescope.spectra.top import Triplets
+
+from .adapter import PREFIX
+from .advice import Advice
+from .difference import Difference
+
+
+def extract(found: Difference, advice: Advice, folder: Path, *, tick: Tick = silent) -> dict[str, Any]:
+    """The adapter of these ranks in `folder`, which appears whole; returns the residual that its stored factors
+    leave."""
+    from safetensors.numpy import save_file
+
+    check_folder(folder)
+    if not advice.ranks:
+        raise BadArgument("there is nothing to extract: no change of a linear layer or embedding is above the floor")
+    if any(module.remark == "DoRA" for module in found.modules):
+        raise BadArgument(
+            "a DoRA adapter cannot be shrunk, its magnitudes belong to B A as it is: merge it into the "
+            "base, and compare"
+        )
+    tensors: dict[str, np.ndarray] = {}
+    rest = 0.0
+    for number, module in enumerate(found.modules):
+        tick(number / len(found.modules), module.name)
+        rank = advice.ranks.get(module.name, 0)
+        change = found.changes[module.name]
+        if not rank:
+            rest += module.spectrum.energy
+            continue
+        triplets = change.triplets(rank)
+        root = np.sqrt(triplets.values)
+        left, right = ((vectors * root).astype(np.float32) for vectors in (triplets.left, triplets.right))
+        rest += squared_distance(change, Triplets(left.astype(np.float64), np.ones(rank), right.astype(np.float64)))
+        name = PREFIX + advice.names[module.name]
+        # The change of an embedding and of GPT-2's Conv1D is (B A) transposed; an adapter's own product is B A.
+        if isinstance(change, MatrixChange) and (module.kind == "embedding" or module.name in advice.turned):
+            left, right = right, left
+        if module.kind == "embedding":
+            tensors[f"{name}.lora_embedding_A"], tensors[f"{name}.lora_embedding_B"] = _plain(right.T), _plain(left)
+        else:
+            tensors[f"{name}.lora_A.weight"], tensors[f"{name}.lora_B.weight"] = _plain(right.T), _plain(left)
+        if isinstance(change, MatrixChange):
+            change.release()
+    partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
+    try:
+        partial.mkdir(parents=True)
+        save_file(tensors, partial / "adapter_model.safetensors", {"format": "pt"})
+        (partial / "adapter_config.json").write_text(json.dumps(advice.config, indent=1) + "\n")
+        if folder.is_dir():
+            folder.rmdir()
+        partial.rename(folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    total = sum(module.spectrum.energy for module in found.modules)
+    return {
+        "folder": str(folder),
+        "residual": math.sqrt(rest),
+        "relative_residual": math.sqrt(rest / total) if total else 0.0,
+    }
+
+
+def check_folder(folder: Path) -> None:
+    """Nothing is overwritten: an adapter goes into a folder that is empty or not there."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise BadArgument(f"cannot write an adapter to {folder}: it exists and is not empty; choose another folder")
+    if not folder.absolute().parent.is_dir():
+        raise BadArgument(f"cannot write {folder}: the folder {folder.absolute().parent} does not exist")
+
+
+def squared_distance(change: MatrixChange | ProductChange, triplets: Triplets) -> float:
+    """‖change − left values rightᵀ‖_F², entry by entry: what the stored factors miss, not what they should."""
+    if isinstance(change, ProductChange):
+        left = np.concatenate([change.left, -triplets.left * triplets.values], 1)
+        right = np.concatenate([change.right, triplets.right], 1)
+        return float((spectrum(left, right) ** 2).sum())
+    total = 0.0
+    for where, piece, _ in change.pieces():
+        miss = piece - (triplets.left[where] * triplets.values) @ triplets.right.T
+        total += float(np.vdot(miss, miss))
+    return total
+
+
+def _plain(matrix: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(matrix)

@@ -1,0 +1,104 @@
+"""Heads of attention as two products: what a head looks at (QK) and what it moves (OV), and how both changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .arrays import numpy_of
+from .factored import change_factors, gram_spectrum, largest, norm, spectrum
+from .layouts import HeadWeights
+from .product import MARGIN
+from .ranks import stable_rank
+from .rounding import rounding_error
+
+CIRCUITS = ("QK", "OV")
+
+
+class Product(NamedTuple):
+    """left @ rightᵀ for each head: [heads, d, r] both."""
+
+    left: Any
+    right: Any
+
+
+class HeadChange(NamedTuple):
+    """Change of one circuit of one layer, [heads] or [heads, modes].
+
+    floor: largest singular value that rounding of the stored weights alone gives this product.  rank: how many are
+    above. random_stable_rank: of a random change of the weights with the same norms.
+    """
+
+    circuit: str
+    singular_values: np.ndarray
+    relative_change: np.ndarray
+    floor: np.ndarray
+    random_stable_rank: np.ndarray
+
+    @property
+    def rank(self) -> np.ndarray:
+        return (self.singular_values > self.floor[:, None]).sum(-1)
+
+    @property
+    def stable_rank(self) -> np.ndarray:
+        return stable_rank(self.singular_values)
+
+
+def circuits(weights: HeadWeights) -> dict[str, Product]:
+    """QK = W_Q W_Kᵀ and OV = W_V W_O of every query head; heads that share keys and values share their factors."""
+    query, key, value, output = weights
+    groups = np.arange(query.shape[0]) // (query.shape[0] // key.shape[0])
+    return {"QK": Product(query, key[groups]), "OV": Product(value[groups], output.swapaxes(-1, -2))}
+
+
+def widened(weights: HeadWeights) -> HeadWeights:
+    """As NumPy arrays of 64 bits, in which products of stored numbers are formed."""
+    return HeadWeights(*(numpy_of(array).astype(np.float64) for array in weights))
+
+
+def changed_spectra(before: HeadWeights, after: HeadWeights) -> Iterator[tuple[str, Any, Any]]:
+    """Circuit, singular values of its change and of its start, [heads, modes], on the device of the arrays.
+
+    NumPy arrays go through QR, to the last digits; torch and jax arrays through Gram matrices (see `gram_spectrum`).
+    """
+    find = spectrum if isinstance(before.query, np.ndarray) else gram_spectrum
+    start, end = circuits(before), circuits(after)
+    for name in CIRCUITS:
+        yield name, find(*change_factors(*start[name], *end[name])), find(*start[name])
+
+
+def head_changes(
+    before: HeadWeights, after: HeadWeights, *, exact_base: bool = False, seed: int = 0
+) -> Iterator[HeadChange]:
+    """Both circuits' changes with their rounding floors and random baselines, from arrays as they are stored."""
+    rng = np.random.default_rng(seed)
+    stored_before = HeadWeights(*map(numpy_of, before))
+    stored_after = HeadWeights(*map(numpy_of, after))
+    wide_before, wide_after = widened(stored_before), widened(stored_after)
+    noise = HeadWeights(
+        *(
+            wide + rounding_error(after, rng) - (0.0 if exact_base else rounding_error(before, rng))
+            for wide, before, after in zip(wide_before, stored_before, stored_after, strict=True)
+        )
+    )
+    chance = HeadWeights(*(random_change(a, b, rng) for a, b in zip(wide_before, wide_after, strict=True)))
+    start, end = circuits(wide_before), circuits(wide_after)
+    rounded, random = circuits(noise), circuits(chance)
+    for name in CIRCUITS:
+        values = spectrum(*change_factors(*start[name], *end[name]))
+        size = norm(*start[name])
+        change = np.sqrt((values**2).sum(-1))
+        relative = np.divide(change, size, out=np.full_like(change, np.inf), where=size > 0)
+        # The error of a rounded product is itself a change: of the start, by errors alone.
+        floor = MARGIN * largest(*change_factors(*start[name], *rounded[name]), rng)
+        by_chance = stable_rank(gram_spectrum(*change_factors(*start[name], *random[name])))
+        yield HeadChange(name, values, np.where(change > 0, relative, 0.0), floor, by_chance)
+
+
+def random_change(before: np.ndarray, after: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """`before` with a Gaussian change that has, matrix by matrix, the norm of the true one."""
+    change = np.linalg.norm(after - before, axis=(-2, -1), keepdims=True)
+    draw = rng.normal(size=before.shape)
+    return before + draw * (change / np.linalg.norm(draw, axis=(-2, -1), keepdims=True))
