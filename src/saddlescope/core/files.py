@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
@@ -15,3 +17,11 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """A column that a row lacks is empty in it."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)))
+        writer.writeheader()
+        writer.writerows(rows)

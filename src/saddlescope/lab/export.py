@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from saddlescope.core.errors import BadArgument
-from saddlescope.core.files import write_whole
+from saddlescope.core.files import write_csv, write_whole
 
 if TYPE_CHECKING:
     from .run import Outcome
@@ -49,11 +48,3 @@ def series_of(name: str, values: np.ndarray) -> dict[str, np.ndarray]:
         "_".join([name, *(str(index + 1) for index in where)]): values[(slice(None), *where)]
         for where in np.ndindex(values.shape[1:])
     }
-
-
-def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """A column that a row lacks is empty in it."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)))
-        writer.writeheader()
-        writer.writerows(rows)

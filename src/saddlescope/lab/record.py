@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from saddlescope.core.files import write_whole
+from saddlescope.core.files import write_csv, write_whole
 
-from .export import series_of, write_csv
+from .export import series_of
 from .report import verdict_rows
 from .reproduce import Reproduced, requests_of
 from .request import Request

@@ -1,0 +1,47 @@
+"""What all commands share: results on stdout as tables or as one JSON value, and refusals before the work begins."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from .core.errors import BadArgument
+
+Json = Annotated[bool, Parameter(negative="", help="Print one strict JSON value instead of a table.")]
+
+
+def print_result(what: Any, json: bool) -> int:
+    if json:
+        from .lab.run import strict
+        from .show.tables import as_data
+
+        print(jsonlib.dumps(strict(as_data(what)), allow_nan=False))
+        return 0
+    from rich.console import Console
+
+    console = Console()
+    for part in what if isinstance(what, list) else [what]:
+        # What a person may want to copy (paths, settings) is not to be coloured or broken.
+        console.print(part, highlight=not isinstance(part, str), soft_wrap=isinstance(part, str))
+    return 0
+
+
+def check_files(*files: tuple[str, Path | None, Sequence[str]]) -> None:
+    """Files that a command will write, each with its option and the suffixes it may have."""
+    given = [(option, path, suffixes) for option, path, suffixes in files if path is not None]
+    for _, path, suffixes in given:
+        if suffixes and path.suffix not in suffixes:
+            raise BadArgument(f"cannot write {path}: the name must end in {' or '.join(suffixes)}")
+    for number, (option, path, _) in enumerate(given):
+        for other, earlier, _ in given[:number]:
+            if path.absolute() == earlier.absolute():
+                raise BadArgument(f"{other} and {option} must be different files, got {path} twice")
+    for _, path, _ in given:
+        if not path.absolute().parent.is_dir():
+            raise BadArgument(f"cannot write {path}: the folder {path.absolute().parent} does not exist")
+        if path.is_dir():
+            raise BadArgument(f"cannot write {path}: it is a folder")

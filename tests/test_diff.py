@@ -1,0 +1,414 @@
+"""Comparing checkpoints: what is found, what is advised, what PEFT makes of it, and what is refused."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import shutil
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from saddlescope import cli
+from saddlescope.checkpoints.advice import advise
+from saddlescope.checkpoints.diff import diff
+from saddlescope.checkpoints.extract import extract
+from saddlescope.checkpoints.lora import allocate, ranks_for_energy
+from saddlescope.checkpoints.match import matched_names
+from saddlescope.core.errors import BadArgument
+
+from .planted import planted
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+peft = pytest.importorskip("peft")
+transformers.logging.set_verbosity_error()
+
+MODELS = {
+    "gpt2": lambda: transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(
+            n_layer=2, n_embd=48, n_head=4, vocab_size=101, n_positions=32, bos_token_id=0, eos_token_id=0
+        )
+    ),
+    "llama": lambda: transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(
+            num_hidden_layers=2,
+            hidden_size=48,
+            intermediate_size=80,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            vocab_size=101,
+        )
+    ),
+}
+
+
+def weights_of(model):
+    return {name: tensor.detach().clone().double() for name, tensor in model.state_dict().items()}
+
+
+def from_folder(family, folder):
+    return type(MODELS[family]()).from_pretrained(folder)
+
+
+@pytest.fixture(scope="module", params=list(MODELS))
+def pair(request, tmp_path_factory):
+    """A base, the same after a change of every tensor, and both folders."""
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp(request.param)
+    model = MODELS[request.param]()
+    model.save_pretrained(folder / "base")
+    before = weights_of(model)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim == 2:
+                low = torch.randn(parameter.shape[0], 3) @ torch.randn(3, parameter.shape[1])
+                parameter += 0.002 * low + 0.0005 * torch.randn_like(parameter)
+            else:
+                parameter += 0.001 * torch.randn_like(parameter)
+    model.save_pretrained(folder / "tuned")
+    return request.param, folder, before, weights_of(model)
+
+
+def run(capsys, *arguments):
+    code = cli.run([str(argument) for argument in arguments])
+    printed = capsys.readouterr()
+    return code, printed.out, printed.err
+
+
+# ---- what is found ---------------------------------------------------------------------------------------
+
+
+def test_modules_and_heads_against_dense(pair, capsys):
+    """Singular values of every matrix and every head's product to 1e-12 of the largest; fields as designed."""
+    family, folder, before, after = pair
+    code, out, _ = run(capsys, "diff", folder / "base", folder / "tuned", "--json")
+    found = json.loads(out)
+    assert code == 0 and found["family"] == family
+    assert set(found) == {"base", "tuned", "family", "notes", "modules", "heads", "lora"}
+    stored = load_file(folder / "base" / "model.safetensors")
+    assert {module["name"] for module in found["modules"]} == {name for name in stored if stored[name].ndim == 2}
+    for module in found["modules"]:
+        change = (after[module["name"]] - before[module["name"]]).numpy()
+        exact = np.linalg.svd(change, compute_uv=False)
+        listed = np.array(module["singular_values"])
+        assert np.abs(listed - exact[: len(listed)]).max() <= 1e-12 * exact[0]
+        assert module["shape"] == list(change.shape) and module["dtype"] == "float32"
+        size = np.linalg.norm(before[module["name"]].numpy())
+        assert math.isclose(module["relative_change"], np.linalg.norm(change) / size, rel_tol=1e-9)
+        assert math.isclose(module["stable_rank"], (exact**2).sum() / exact[0] ** 2, rel_tol=1e-9)
+        assert module["rank_above_floor"] == len(exact)  # float32 hides nothing of this change
+    heads = {(row["circuit"], row["layer"], row["head"]): row for row in found["heads"]}
+    assert len(heads) == 2 * 2 * 4
+    row = heads["OV", 1, 3]
+    ends = [dense_ov(family, weights, layer=1, head=3) for weights in (before, after)]
+    exact = np.linalg.svd(ends[1] - ends[0], compute_uv=False)
+    assert np.abs(np.array(row["singular_values"]) - exact[: len(row["singular_values"])]).max() <= 1e-12 * exact[0]
+
+
+def dense_ov(family, weights, layer, head):
+    if family == "gpt2":
+        fused = weights[f"transformer.h.{layer}.attn.c_attn.weight"].numpy()
+        value = fused[:, 96 + 12 * head : 96 + 12 * (head + 1)]
+        output = weights[f"transformer.h.{layer}.attn.c_proj.weight"].numpy()[12 * head : 12 * (head + 1)]
+        return value @ output
+    prefix = f"model.layers.{layer}.self_attn"
+    value = weights[f"{prefix}.v_proj.weight"].numpy()[12 * (head // 2) : 12 * (head // 2 + 1)].T
+    return value @ weights[f"{prefix}.o_proj.weight"].numpy()[:, 12 * head : 12 * (head + 1)].T
+
+
+def test_table_notes_and_files(pair, tmp_path, capsys):
+    family, folder, _, _ = pair
+    files = [tmp_path / name for name in ("rows.csv", "rows.parquet", "page.html")]
+    code, out, _ = run(
+        capsys, "diff", folder / "base", folder / "tuned", "--out", files[0], "--report", files[2], "--lora"
+    )
+    assert code == 0
+    assert "above floor" in out and "LoRA ranks" in out and "vectors (biases" in out
+    assert ("RoPE" in out) == (family == "llama")
+    assert files[0].read_text().splitlines()[0].startswith("row,name,dtype,relative_change")
+    assert "<svg" in files[2].read_text()
+    pyarrow = pytest.importorskip("pyarrow.parquet")
+    assert run(capsys, "diff", folder / "base", folder / "tuned", "--out", files[1])[0] == 0
+    rows = pyarrow.read_table(files[1]).to_pylist()
+    assert {row["row"] for row in rows} == {"module", "head"}
+    assert len(rows[0]["singular_values"]) == 48
+
+
+def test_names_under_another_prefix():
+    base = ["h.0.attn.weight", "h.1.attn.weight", "ln_f.weight"]
+    tuned = [f"_orig_mod.transformer.{name}" for name in base] + ["lm_head.weight"]
+    assert matched_names(base, tuned) == {name: f"_orig_mod.transformer.{name}" for name in base}
+    assert matched_names(base, base) == {name: name for name in base}
+    assert matched_names(base, ["other.weight"]) == {}
+
+
+def test_odd_tensors_are_listed_never_fatal(tmp_path, capsys):
+    """Resized embeddings, experts in a stack, kernels, vectors, buffers, tensors that only one end has."""
+    rng = np.random.default_rng(0)
+
+    def normal(*shape):
+        return rng.normal(size=shape).astype(np.float32)
+
+    base = {
+        "wte.weight": normal(30, 8),
+        "mlp.experts.up": normal(3, 8, 12),
+        "conv.weight": normal(6, 3, 2, 2),
+        "norm.weight": normal(8),
+        "mask": np.ones((1, 1, 8, 8), np.float32),
+        "ids": np.arange(12).reshape(3, 4),
+        "old.weight": normal(4, 4),
+        "shape.weight": normal(4, 6),
+    }
+    tuned = {name: array + (normal(*array.shape) if array.dtype.kind == "f" else 0) for name, array in base.items()}
+    tuned["wte.weight"] = np.concatenate([tuned["wte.weight"], normal(2, 8)])
+    tuned["shape.weight"] = normal(6, 4)
+    del tuned["old.weight"]
+    tuned["lm_head.weight"] = normal(30, 8)
+    save_file(base, tmp_path / "base.safetensors")
+    save_file(tuned, tmp_path / "tuned.safetensors")
+    found = diff(tmp_path / "base.safetensors", tmp_path / "tuned.safetensors")
+    experts = {f"mlp.experts.up[{number}]" for number in range(3)}
+    assert {module.name for module in found.modules} == {"wte.weight", "conv.weight", *experts}
+    words = "\n".join(found.notes)
+    for told in (
+        "wte.weight was resized from 30 to 32 rows",
+        "shape.weight has the shape",
+        "old.weight",
+        "lm_head.weight",
+        "no heads",
+        "vectors",
+    ):
+        assert told in words, told
+    by_name = {module.name: module for module in found.modules}
+    assert by_name["conv.weight"].shape == (6, 12) and by_name["wte.weight"].shape == (30, 8)
+    exact = np.linalg.svd(tuned["mlp.experts.up"][1] - base["mlp.experts.up"][1], compute_uv=False)
+    assert np.allclose(by_name["mlp.experts.up[1]"].spectrum.singular_values, exact, rtol=1e-5)
+    left_out = {row["name"] for row in advise(found).left_out}
+    assert {"conv.weight", "mlp.experts.up[1]"} <= left_out
+
+
+def test_mixed_precision_is_told(tmp_path):
+    case = planted(np.random.default_rng(1), shapes=((64, 64),), ranks=(4,), formats=("bfloat16",), kinds=("gaussian",))
+    save_file({"a.weight": case.before}, tmp_path / "narrow.safetensors")
+    save_file({"a.weight": case.after.astype(np.float32)}, tmp_path / "wide.safetensors")
+    found = diff(tmp_path / "narrow.safetensors", tmp_path / "wide.safetensors")
+    assert found.modules[0].dtype == "bfloat16 -> float32" and found.modules[0].rank_above_floor == 4
+    assert any("lie on the bfloat16 grid" in note for note in found.notes)
+
+
+# ---- advice ----------------------------------------------------------------------------------------------
+
+
+def test_no_allocation_is_better():
+    """Brute force over every allocation of at most the same size."""
+    rng = np.random.default_rng(2)
+    for _ in range(150):
+        count = int(rng.integers(1, 5))
+        values = [np.sort(rng.exponential(size=rng.integers(1, 5)))[::-1] for _ in range(count)]
+        costs = [int(cost) for cost in rng.choice([3, 5, 7, 12], count)]
+        budget = int(rng.integers(0, 2 + sum(cost * len(s) for cost, s in zip(costs, values, strict=True))))
+        ranks = allocate(values, costs, budget)
+        assert sum(rank * cost for rank, cost in zip(ranks, costs, strict=True)) <= budget
+
+        def left(ranks, values=values):
+            return sum(float((s[rank:] ** 2).sum()) for rank, s in zip(ranks, values, strict=True))
+
+        every = itertools.product(*(range(len(s) + 1) for s in values))
+        best = min(left(r) for r in every if sum(a * b for a, b in zip(r, costs, strict=True)) <= budget)
+        assert left(ranks) <= best * (1 + 1e-12) + 1e-15
+
+
+def test_budget_of_a_large_model_is_quick():
+    """Two hundred modules of three shapes: the knapsack over groups has few choices left."""
+    rng = np.random.default_rng(3)
+    values = [np.sort(rng.exponential(size=64))[::-1] for _ in range(200)]
+    costs = [(8192, 15104, 5120)[number % 3] for number in range(200)]
+    ranks = allocate(values, costs, 10**7)
+    spent = sum(rank * cost for rank, cost in zip(ranks, costs, strict=True))
+    assert 10**7 - 5120 < spent <= 10**7
+
+
+def test_ranks_for_a_share_of_the_energy():
+    s = np.sqrt([8.0, 1.0, 1.0])
+    assert ranks_for_energy([s, s[:0]], 0.8) == [1, 0]
+    assert ranks_for_energy([s], 1.0) == [3]
+    with pytest.raises(BadArgument, match="--energy"):
+        ranks_for_energy([s], 1.5)
+
+
+@pytest.mark.parametrize("options", [{"energy": 0.9}, {"budget": 4000}, {"budget": 20_000}, {}])
+def test_extracted_adapter_is_what_was_predicted(pair, options, tmp_path):
+    """PEFT loads it, merges it, and leaves the predicted residual to 1e-5; Conv1D and embeddings included."""
+    family, folder, _, after = pair
+    found = diff(folder / "base", folder / "tuned", heads=False)
+    advice = advise(found, **options)
+    if "budget" in options:
+        assert advice.parameters <= options["budget"]
+    report = extract(found, advice, tmp_path / "adapter")
+    loaded = peft.PeftModel.from_pretrained(from_folder(family, folder / "base"), tmp_path / "adapter")
+    trainable = sum(tensor.numel() for name, tensor in loaded.named_parameters() if "lora_" in name)
+    assert trainable == advice.parameters
+    merged = weights_of(loaded.merge_and_unload())
+    left = math.sqrt(sum(float(((after[m.name] - merged[m.name]) ** 2).sum()) for m in found.modules))
+    total = math.sqrt(sum(module.spectrum.energy for module in found.modules))
+    # A full-rank adapter leaves the rounding of float32 merging, 1e-7 of the weights; else 1e-5 of the prediction.
+    assert math.isclose(left, advice.residual, rel_tol=1e-5, abs_tol=1e-4 * total)
+    assert math.isclose(report["residual"], advice.residual, rel_tol=1e-5, abs_tol=1e-6 * total)
+
+
+def test_advice_is_a_lora_config(pair):
+    family, folder, _, _ = pair
+    lora = advise(diff(folder / "base", folder / "tuned", heads=False), energy=0.8).to_dict()
+    config = peft.LoraConfig(
+        **{name: lora[name] for name in ("r", "lora_alpha", "target_modules", "rank_pattern", "alpha_pattern")},
+        fan_in_fan_out=lora["fan_in_fan_out"],
+    )
+    model = peft.get_peft_model(from_folder(family, folder / "base"), config)
+    ranks = {
+        name.removeprefix("base_model.model.").removesuffix(".lora_A.default.weight"): tensor.shape[0]
+        for name, tensor in model.named_parameters()
+        if "lora_A" in name
+    }
+    assert ranks == {name: lora["rank_pattern"][name] for name in ranks} and ranks
+
+
+@pytest.mark.parametrize("options", [{}, {"use_rslora": True}])
+def test_adapter_alone_and_with_its_base(pair, options, tmp_path, capsys):
+    """Spectrum of scaling B A without the base; the shrunken one leaves what was predicted; merged, its rank is
+    found."""
+    family, folder, _, _ = pair
+    torch.manual_seed(1)
+    targets = ["c_attn", "c_fc"] if family == "gpt2" else ["q_proj", "down_proj"]
+    config = peft.LoraConfig(r=16, lora_alpha=32, target_modules=targets, fan_in_fan_out=family == "gpt2", **options)
+    model = peft.get_peft_model(from_folder(family, folder / "base"), config)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "lora_B" in name:
+                parameter.copy_(0.01 * torch.randn_like(parameter))
+                parameter[:, 11:] = 0  # five directions are not used
+    model.save_pretrained(tmp_path / "lora")
+    base = weights_of(from_folder(family, folder / "base"))
+    merged_model = model.merge_and_unload()
+    merged_model.save_pretrained(tmp_path / "merged")
+    merged = weights_of(merged_model)
+
+    code, out, _ = run(capsys, "diff", tmp_path / "lora", "--json")
+    alone = json.loads(out)
+    assert code == 0 and alone["tuned"] is None and alone["heads"] == []
+    for module in alone["modules"]:
+        assert module["rank"] == 16 and module["rank_above_floor"] == 11 and module["relative_change"] is None
+        exact = torch.linalg.svdvals(merged[f"{module['name']}.weight"] - base[f"{module['name']}.weight"]).numpy()
+        assert np.abs(np.array(module["singular_values"]) - exact[:16]).max() <= 1e-5 * exact[0]
+    assert "of r" in run(capsys, "diff", tmp_path / "lora")[1]
+
+    by_files = diff(folder / "base", tmp_path / "merged")
+    changed = {module.name: module.rank_above_floor for module in by_files.modules if module.rank_above_floor}
+    assert changed == {f"{module['name']}.weight": 11 for module in alone["modules"]}
+    by_adapter = diff(folder / "base", tmp_path / "lora")
+    for one, other in zip(by_adapter.heads, by_files.heads, strict=True):
+        scale = other.change.singular_values.max()
+        assert np.abs(one.change.singular_values - other.change.singular_values).max() <= 1e-5 * scale
+
+    smaller = diff(tmp_path / "lora")
+    advice = advise(smaller, energy=0.7)
+    extract(smaller, advice, tmp_path / "smaller")
+    shrunk = peft.PeftModel.from_pretrained(from_folder(family, folder / "base"), tmp_path / "smaller")
+    found = weights_of(shrunk.merge_and_unload())
+    names = [f"{module.name}.weight" for module in smaller.modules]
+    left = math.sqrt(sum(float(((found[name] - merged[name]) ** 2).sum()) for name in names))
+    assert math.isclose(left, advice.residual, rel_tol=1e-5)
+
+
+def test_a_merged_adapter_of_rank_16_is_found(pair, tmp_path):
+    """In float32 and, both ends rounded, in bf16."""
+    family, folder, _, _ = pair
+    torch.manual_seed(2)
+    target = "c_attn" if family == "gpt2" else "q_proj"
+    config = peft.LoraConfig(r=16, lora_alpha=16, target_modules=[target], fan_in_fan_out=family == "gpt2")
+    for dtype in (torch.float32, torch.bfloat16):
+        base = from_folder(family, folder / "base").to(dtype)
+        base.save_pretrained(tmp_path / f"base-{dtype}")
+        model = peft.get_peft_model(base, config)
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                if "lora_B" in name:
+                    parameter.copy_(0.02 * torch.linalg.qr(torch.randn(parameter.shape))[0])
+        model.merge_and_unload().save_pretrained(tmp_path / f"merged-{dtype}")
+        found = diff(tmp_path / f"base-{dtype}", tmp_path / f"merged-{dtype}", heads=False)
+        ranks = {module.rank_above_floor for module in found.modules if target in module.name}
+        assert ranks == {16}, dtype
+
+
+# ---- what is refused -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["nowhere", "base"], "nowhere"),
+        (["base"], "is no adapter"),
+        (["base", "tuned", "--energy", "2"], "--energy"),
+        (["base", "tuned", "--budget", "-5"], "--budget"),
+        (["base", "tuned", "--budget", "100", "--energy", "0.5"], "exclude each other"),
+        (["base", "tuned", "--out", "rows.txt"], ".csv"),
+        (["base", "tuned", "--report", "missing/page.html"], "does not exist"),
+        (["base", "tuned", "--extract", "base"], "not empty"),
+        (["base", "tuned", "--mapping", "none.json"], "none.json"),
+        (["base", "nan"], "h.0.attn.c_attn.weight: the tuned holds nan at row 1, column 2"),
+        (["base", "infinite-vector"], "ln_1.bias"),
+        (["base", "other"], "no tensor in common"),
+        (["base", "wider"], "different models"),
+    ],
+)
+def test_refusals(tmp_path, monkeypatch, capsys, arguments, told):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(4)
+    base = {
+        "h.0.attn.c_attn.weight": rng.normal(size=(8, 24)).astype(np.float32),
+        "h.0.ln_1.bias": np.zeros(8, np.float32),
+    }
+    broken = {**base, "h.0.attn.c_attn.weight": base["h.0.attn.c_attn.weight"].copy()}
+    broken["h.0.attn.c_attn.weight"][1, 2] = np.nan
+    versions = {
+        "base": base,
+        "tuned": {name: array + 0.01 for name, array in base.items()},
+        "nan": broken,
+        "infinite-vector": {**base, "h.0.ln_1.bias": np.full(8, np.inf, np.float32)},
+        "other": {"encoder.kernel": np.ones((3, 3), np.float32)},
+        "wider": {"h.0.attn.c_attn.weight": np.ones((9, 27), np.float32)},
+    }
+    for name, tensors in versions.items():
+        (tmp_path / name).mkdir()
+        save_file(tensors, tmp_path / name / "model.safetensors")
+    code, out, err = run(capsys, "diff", *arguments)
+    assert code == 2 and told in err and not out
+    assert {path.name for path in tmp_path.iterdir()} == set(versions)
+
+
+def test_truncated_shard_is_refused(pair, tmp_path, capsys):
+    _, folder, _, _ = pair
+    shutil.copytree(folder / "tuned", tmp_path / "cut")
+    file = tmp_path / "cut" / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-100])
+    code, _, err = run(capsys, "diff", folder / "base", tmp_path / "cut")
+    assert code == 2 and "model.safetensors" in err
+
+
+def test_unknown_names_take_a_mapping(tmp_path, capsys):
+    rng = np.random.default_rng(5)
+    base = {f"b.{name}": rng.normal(size=(12, 12)).astype(np.float32) for name in ("wq", "wk", "wv", "wo")}
+    save_file(base, tmp_path / "base.safetensors")
+    save_file({name: array * np.float32(1.01) for name, array in base.items()}, tmp_path / "tuned.safetensors")
+    mapping = {"heads": 3, "query": "b.wq", "key": "b.wk", "value": "b.wv", "output": "b.wo"}
+    (tmp_path / "map.json").write_text(json.dumps(mapping))
+    arguments = ["diff", tmp_path / "base.safetensors", tmp_path / "tuned.safetensors", "--json"]
+    without = json.loads(run(capsys, *arguments)[1])
+    assert without["heads"] == [] and any("no heads" in note for note in without["notes"])
+    code, out, err = run(capsys, *arguments, "--mapping", tmp_path / "map.json")
+    assert code == 0, err
+    assert len(json.loads(out)["heads"]) == 6
+    (tmp_path / "map.json").write_text("[1]")
+    assert run(capsys, *arguments, "--mapping", tmp_path / "map.json")[0] == 2
