@@ -1,14 +1,21 @@
-"""Stages of curves: passages of marks, noise-free drops, noisy drops."""
+"""Stages of curves: passages of marks, noise-free drops, noisy drops; curves from the files of others."""
 
 from __future__ import annotations
+
+import json
+import struct
 
 import numpy as np
 import pytest
 
-from saddlescope.analysis.stages import detect_stages, looks_noisy, slowest, stages_at_marks
+from saddlescope.analysis.stages import detect_stages, looks_noisy, looks_rising, slowest, stages_at_marks
+from saddlescope.cli import run
+from saddlescope.core.errors import BadArgument
 from saddlescope.core.registry import system
 from saddlescope.core.stage import Mark, Stage
 from saddlescope.dynamics.flow import flow
+from saddlescope.lab import tensorboard
+from saddlescope.lab.curves import read_curve
 from saddlescope.lab.run import measured_stages
 
 
@@ -122,3 +129,456 @@ def test_pure_noise_has_no_stage(seed):
 def test_bad_curves_get_a_clear_word(time, loss, words):
     with pytest.raises(ValueError, match=words):
         detect_stages(time, loss)
+
+
+# ---- rising curves ---------------------------------------------------------------------------------------
+
+
+def test_rises_are_the_drops_of_the_mirrored_curve():
+    time = np.geomspace(1, 1e4, 2000)
+    rank = staircase(time, [50, 1000], [1.0, 2.0, 4.0])
+    found = detect_stages(time, rank, rising=True)
+    assert [stage.time for stage in found] == pytest.approx([50, 1000], rel=1e-2)
+    assert [stage.loss_before for stage in found] == pytest.approx([1, 2], abs=1e-3)
+    assert [stage.loss_after for stage in found] == pytest.approx([2, 4], abs=1e-3)
+    assert found[-1].loss_after in rank  # the curve's own value, to the last bit
+    assert detect_stages(time, rank) == []
+    assert [stage.loss_after for stage in detect_stages(time, rank, rising=True, count=1)] == pytest.approx([4.0])
+
+
+def test_steps_of_an_integer_rank():
+    time = np.arange(0, 5000, 5)
+    rank = 1 + (time > 40) + (time > 900)
+    found = detect_stages(time, rank, rising=True)
+    assert [(stage.time, stage.loss_before, stage.loss_after) for stage in found] == [(42.5, 1, 2), (902.5, 2, 3)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_flicker_of_an_integer_rank_is_noise(seed):
+    """Most steps of such a curve change nothing, so that the median says nothing of its noise."""
+    time = np.arange(1, 5001)
+    flicker = np.random.default_rng(seed).random(5000) < 0.05
+    rank = 1 + (time > 40) + (time > 900) + flicker
+    assert looks_noisy(-rank)
+    found = detect_stages(time, rank, rising=True)
+    assert [stage.time for stage in found] == pytest.approx([40, 900], rel=0.06)
+    assert detect_stages(time, 1.0 + flicker, rising=True) == []
+    assert detect_stages(time, np.ones(5000), noisy=True) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_noisy_rises(seed):
+    time = np.geomspace(1, 1e5, 3000)
+    rank = staircase(time, [60, 9000], [1.0, 2.0, 3.0], 0.05) + 0.1 * np.random.default_rng(seed).standard_normal(3000)
+    assert looks_rising(rank) and not looks_rising(-rank)
+    found = detect_stages(time, rank, rising=True)
+    assert [stage.time for stage in found] == pytest.approx([60, 9000], rel=0.06)
+    assert [stage.loss_after for stage in found] == pytest.approx([2, 3], abs=0.1)
+
+
+def test_what_looks_rising():
+    assert looks_rising(np.array([1.0, 1.0, 3.0, 2.5]))
+    assert not looks_rising(np.array([1.0, 0.2, 0.1, 1.4]))  # below its start for long, it ends a little above
+    assert not looks_rising(np.array([2.0, 1.0])) and not looks_rising(np.ones(9)) and not looks_rising(np.array([]))
+    assert not looks_rising(np.r_[5.0, 3.0, np.nan, np.inf, 1.0])
+
+
+# ---- files -----------------------------------------------------------------------------------------------
+
+STEPS = np.arange(1, 401)
+LOSS = staircase(STEPS.astype(float), [20, 150], [1.0, 0.6, 0.1], 0.05)
+
+
+def call(capsys, *arguments):
+    code = run([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def write_lines(path, records):
+    path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    return path
+
+
+def write_table(path, header, columns, delimiter=","):
+    rows = [header, *zip(*columns, strict=True)]
+    path.write_text("".join(delimiter.join(map(str, row)) + "\n" for row in rows))
+    return path
+
+
+def crc32c(data):
+    """Castagnoli's checksum bit by bit, so that reader and writer share nothing."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def framed(data):
+    """One TFRecord."""
+
+    def masked(content):
+        crc = crc32c(content)
+        return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+
+    length = struct.pack("<Q", len(data))
+    return length + masked(length) + data + masked(data)
+
+
+def varint(number):
+    number %= 2**64
+    digits = [number >> shift & 127 for shift in range(0, max(number.bit_length(), 1), 7)]
+    return bytes([*(digit | 128 for digit in digits[:-1]), digits[-1]])
+
+
+def part(field, content):
+    """A length-delimited protobuf field."""
+    return varint(field << 3 | 2) + varint(len(content)) + content
+
+
+SCALARS = {
+    "simple": lambda value: b"\x15" + struct.pack("<f", value),
+    "float": lambda value: part(8, b"\x08\x01" + part(5, struct.pack("<f", value))),
+    "unpacked": lambda value: part(8, b"\x08\x01" + b"\x2d" + struct.pack("<f", value)),
+    "double": lambda value: part(8, b"\x08\x02" + part(6, struct.pack("<d", value))),
+    "content": lambda value: part(8, b"\x08\x01" + part(2, b"") + part(4, struct.pack("<f", value))),
+}
+
+
+def event(step, tag, value, kind="simple"):
+    summary = part(1, part(1, tag.encode()) + SCALARS[kind](value))
+    return framed(b"\x09" + struct.pack("<d", 1e9 + step) + b"\x10" + varint(step) + part(5, summary))
+
+
+def events(tag="loss", kind="simple", steps=STEPS, loss=LOSS):
+    start = framed(b"\x09" + struct.pack("<d", 1e9) + part(3, b"brain.Event:2"))
+    return start + b"".join(event(int(step), tag, value, kind) for step, value in zip(steps, loss, strict=True))
+
+
+def write_events(folder, content, name="events.out.tfevents.1700000000.host.1.0"):
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_bytes(content)
+    return folder / name
+
+
+def test_every_format_gives_the_same_stages(capsys, tmp_path):
+    records = [{"step": int(step), "loss": loss} for step, loss in zip(STEPS, LOSS, strict=True)]
+    nested = [{"step": one["step"], "train": {"loss": one["loss"]}} for one in records]
+    state = {"best_metric": None, "log_history": [*records, {"step": 400, "train_loss": 0.5, "train_runtime": 9.0}]}
+    (tmp_path / "trainer_state.json").write_text(json.dumps(state))
+    (tmp_path / "list.json").write_text(json.dumps(records))
+    files = [
+        write_table(tmp_path / "a.csv", ["step", "loss"], [STEPS, LOSS]),
+        write_table(tmp_path / "A.TSV", ["step", "loss"], [STEPS, LOSS], "\t"),
+        write_lines(tmp_path / "a.jsonl", records),
+        write_lines(tmp_path / "nested.ndjson", nested),
+        tmp_path / "trainer_state.json",
+        tmp_path / "list.json",
+        write_events(tmp_path / "run", events()),
+        tmp_path / "run",
+    ]
+    for file in files:
+        code, out, _ = call(capsys, "stages", file, "--json")
+        rows = json.loads(out)
+        assert code == 0 and [row["index"] for row in rows] == [1, 2], file
+        assert list(rows[0]) == ["index", "time", "start", "end", "loss_before", "loss_after", "confidence"]
+        assert [row["time"] for row in rows] == pytest.approx([20, 150], rel=0.05)
+        assert rows[-1]["loss_after"] == pytest.approx(0.1, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("header", "chosen", "silent"),
+    [
+        (["step", "loss"], ("step", "loss"), True),
+        (["loss", "time"], ("time", "loss"), True),
+        (["a", "b"], ("a", "b"), False),
+        (["loss", "b"], ("b", "loss"), False),
+        (["lr", "iter", "acc"], ("iter", "lr"), False),
+        (["_step", "train/loss"], ("_step", "train/loss"), False),
+        (["epoch", "global_step", "eval_loss", "train_loss"], ("global_step", "train_loss"), False),
+        (["Step", "run7 - train/loss", "run7 - train/loss__MIN"], ("Step", "run7 - train/loss"), False),
+        (["lr", "iter", "loss_scale", "val_loss"], ("iter", "val_loss"), False),
+        (["lr", "iteration", "stable_rank"], ("iteration", "stable_rank"), False),
+        (["step", "time", "loss"], ("time", "loss"), False),
+    ],
+    ids=str,
+)
+def test_columns_are_guessed(capsys, tmp_path, header, chosen, silent):
+    file = write_table(tmp_path / "a.csv", header, [np.arange(50)] * len(header))
+    curve = read_curve(file)
+    assert (curve.time_name, curve.loss_name) == chosen
+    _, _, err = call(capsys, "stages", file, "--no-rising", "--json")
+    assert err == "" if silent else f"note: read {chosen[1]!r} over {chosen[0]!r}" in err
+    assert read_curve(file, *chosen).notes == ()
+
+
+def test_a_guess_prefers_columns_that_hold_numbers_together(tmp_path):
+    """Dates under "time", and one summary at the end under a better name, as logs have them."""
+    records = [{"time": "2025-01-01T00:00", "step": step, "eval_loss": 1 / step} for step in range(1, 20)]
+    file = write_lines(
+        tmp_path / "a.jsonl", [{"config": {"lr": 1, "step": 3}}, *records, {"step": 20, "train_loss": 1}]
+    )
+    assert read_curve(file)[2:4] == ("step", "eval_loss")
+    assert len(read_curve(file).time) == 19
+    assert list(read_curve(file, loss="train_loss").time) == [20]
+    file = write_table(tmp_path / "a.csv", ["name", "when", "x", "y"], [["a"] * 9, ["b"] * 9, range(9), range(9)])
+    assert read_curve(file)[2:4] == ("x", "y")
+
+
+def test_empty_cells_are_left_out_but_short_rows_are_not(tmp_path):
+    (tmp_path / "a.csv").write_text("step,val_loss,loss\n1,,5\n2,7,\n\n3,,4\n")
+    assert read_curve(tmp_path / "a.csv").loss.tolist() == [5, 4]
+    (tmp_path / "b.csv").write_text("step,loss\n1,5\n\n2\n3,4\n")
+    with pytest.raises(BadArgument, match="line 4"):
+        read_curve(tmp_path / "b.csv")
+    (tmp_path / "c.csv").write_text("step,loss,loss\n1,5,6\n2,4,5\n")
+    assert read_curve(tmp_path / "c.csv").loss.tolist() == [5, 4]
+
+
+def test_later_records_of_a_resumed_run_count(capsys, tmp_path):
+    points = [(1, 9.0), (2, 8.0), (3, 7.0), (4, 6.0), (3, 70.0), (5, 50.0), (5, 51.0), (6, 40.0)]
+    records = [{"step": step, "loss": loss} for step, loss in points]
+    (tmp_path / "trainer_state.json").write_text(json.dumps({"log_history": records}))
+    write_events(tmp_path / "run", b"".join(event(step, "loss", loss) for step, loss in points[:4]), "tfevents.1")
+    write_events(tmp_path / "run", b"".join(event(step, "loss", loss) for step, loss in points[4:]), "tfevents.2")
+    for file in (write_lines(tmp_path / "a.jsonl", records), tmp_path / "trainer_state.json", tmp_path / "run"):
+        curve = read_curve(file)
+        assert curve.time.tolist() == [1, 2, 3, 5, 6]
+        assert curve.loss.tolist() == [9, 8, 70, 51, 40]
+        assert "3 records were left out" in curve.notes[-1]
+    file = write_table(tmp_path / "a.csv", ["step", "loss"], zip(*points, strict=True))
+    code, _, err = call(capsys, "stages", file)
+    assert code == 2 and "increase strictly" in err
+
+
+def test_records_without_the_columns_are_skipped(tmp_path):
+    mixed = [{"config": {"lr": 0.1}}, {"step": 1, "loss": 2.0}, {"step": 1, "acc": 0.5}, {"step": 2, "loss": None}, {}]
+    curve = read_curve(write_lines(tmp_path / "a.jsonl", [*mixed, {"step": 3, "loss": 1}]))
+    assert curve.time.tolist() == [1, 3] and curve.loss.tolist() == [2, 1]
+    curve = read_curve(tmp_path / "a.jsonl", loss="acc")
+    assert curve.loss.tolist() == [0.5]
+    with pytest.raises(BadArgument, match=r"no row has both 'step' and 'config\.lr'"):
+        read_curve(tmp_path / "a.jsonl", loss="config.lr")
+    with pytest.raises(BadArgument, match="did you mean 'loss'"):
+        read_curve(tmp_path / "a.jsonl", loss="los")
+
+
+def test_half_a_line_at_the_end_of_a_log_is_one_still_being_written(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"step": 1, "loss": 2}\n{"step": 2, "loss": 1}\n{"step": 3, "lo')
+    assert read_curve(tmp_path / "a.jsonl").time.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.csv", "run"])
+def test_a_loss_that_is_not_a_number_is_named_by_its_row(capsys, tmp_path, name):
+    loss = np.where(STEPS == 11, np.nan, LOSS)
+    records = [{"step": int(step), "loss": value} for step, value in zip(STEPS, loss, strict=True)]
+    write_lines(tmp_path / "a.jsonl", records)
+    (tmp_path / "a.json").write_text(json.dumps(records))
+    write_table(tmp_path / "a.csv", ["step", "loss"], [STEPS, loss])
+    write_events(tmp_path / "run", events(loss=loss))
+    code, out, err = call(capsys, "stages", tmp_path / name)
+    assert code == 2 and out == "" and "not finite at row 10 (time 11" in err
+
+
+# ---- TensorBoard -----------------------------------------------------------------------------------------
+
+WRITTEN_BY_TENSORBOARD = {
+    "simple": "1e00000000000000d9dc123209e5e64ae390beda412a130a110a0a747261696e2f6c6f73731583febf3fe36b9adf",
+    "float": "300000000000000095f5d05f09b89a4de390beda412a250a230a0a747261696e2f6c6f7373420808012a0483febf3f"
+    "4a0b0a090a077363616c617273730ff259",
+    "double": "3200000000000000241956ec09278a4de390beda4110032a250a230a06646f75626c65420c08023208000000000000d03f"
+    "4a0b0a090a077363616c61727307aebd52",
+}
+"""Records of torch.utils.tensorboard 2.13 with tensorboard 2.21, byte for byte."""
+
+
+def test_records_written_by_tensorboard_itself(tmp_path):
+    record = {name: bytes.fromhex(text) for name, text in WRITTEN_BY_TENSORBOARD.items()}
+    file = write_events(tmp_path, b"".join(record.values()))
+    first = float(np.float32(1 / (1 + np.exp(-10)) + 0.5 / (1 + np.exp(-30))))
+    assert tensorboard.read_scalars(file) == {"train/loss": [(0, first), (0, first)], "double": [(3, 0.25)]}
+    assert framed(record["simple"][12:-4]) == record["simple"]  # the writer of these tests frames as TensorBoard does
+
+
+def test_files_of_the_installed_tensorboard(tmp_path):
+    pytest.importorskip("tensorboard", reason="no dependency; runs where tensorboard is installed")
+    writer = pytest.importorskip("torch.utils.tensorboard").SummaryWriter(str(tmp_path))
+    for step, value in zip(STEPS, LOSS, strict=True):
+        writer.add_scalar("train/loss", value, step, new_style=bool(step % 2))
+        writer.add_histogram("weights", LOSS, step)
+        writer.add_text("remark", "hello", step)
+    writer.close()
+    curve = read_curve(tmp_path)
+    assert curve.loss_name == "train/loss" and curve.time.tolist() == STEPS.tolist()
+    assert curve.loss == pytest.approx(LOSS, rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", SCALARS)
+def test_scalars_in_every_dress(tmp_path, kind):
+    content = b"".join(event(step, "loss", step / 4, kind) for step in (-3, 0, 5, 2**40))
+    found = tensorboard.read_scalars(write_events(tmp_path, content))
+    assert found == {"loss": [(-3, -0.75), (0, 0.0), (5, 1.25), (2**40, 2.0**38)]}
+
+
+def test_what_is_no_scalar_is_passed_over(tmp_path):
+    values = [
+        part(1, b"histogram") + part(8, b"\x08\x02" + part(6, struct.pack("<3d", 1, 2, 3))),
+        part(1, b"text") + part(8, b"\x08\x07" + part(8, b"hello")),
+        part(1, b"image") + part(4, b"\x08\x01"),
+        part(1, b"loss") + SCALARS["simple"](2.0),
+    ]
+    content = framed(part(5, b"".join(part(1, value) for value in values)))
+    assert tensorboard.read_scalars(write_events(tmp_path, content)) == {"loss": [(0, 2.0)]}
+
+
+def test_the_tag_is_chosen_or_asked_for(capsys, tmp_path):
+    single = event(400, "train/train_loss", 0.5)  # one number at the end is no curve
+    file = write_events(tmp_path / "one", events("train/loss") + events("train/loss_scale") + events("lr") + single)
+    code, _, err = call(capsys, "stages", file)
+    assert code == 0 and "read 'train/loss'" in err
+    file = write_events(tmp_path / "two", events("train/loss") + events("eval/loss") + events("lr"))
+    code, out, err = call(capsys, "stages", file)
+    assert code == 2 and out == "" and "--loss: train/loss, eval/loss\n" in err
+    assert call(capsys, "stages", file, "--loss", "eval/loss", "--json")[0] == 0
+    code, _, err = call(capsys, "stages", file, "--loss", "eval/los")
+    assert code == 2 and "did you mean 'eval/loss'" in err
+    code, _, err = call(capsys, "stages", file, "--loss", "lr", "--time", "wall")
+    assert code == 2 and "step" in err
+    file = write_events(tmp_path / "none", events("lr") + events("acc"))
+    code, _, err = call(capsys, "stages", file)
+    assert code == 2 and "lr, acc" in err
+    code, _, err = call(capsys, "stages", tmp_path)
+    assert code == 2 and "is a folder" in err and str(tmp_path / "two") in err
+
+
+@pytest.mark.parametrize("cut", [1, 4, 20, 30, 40])
+def test_a_record_cut_off_at_the_end_is_ignored(tmp_path, cut):
+    last = len(event(400, "loss", LOSS[-1]))
+    assert cut < last
+    curve = read_curve(write_events(tmp_path, events()[:-cut]))
+    assert curve.time.tolist() == STEPS[:-1].tolist()
+
+
+def test_damage_is_named_by_its_byte(monkeypatch, tmp_path):
+    content = events()
+    place = len(events(steps=STEPS[:100], loss=LOSS[:100]))
+    for byte, words in [(place, "length"), (place + 9, "length"), (place + 30, "content")]:
+        broken = bytearray(content)
+        broken[byte] ^= 4
+        file = write_events(tmp_path, bytes(broken))
+        with pytest.raises(BadArgument, match=f"byte {place} is damaged, the checksum of its {words}"):
+            read_curve(file)
+    file = write_events(tmp_path, content[:place] + framed(b"\x2a\xff") + content[place:])
+    with pytest.raises(BadArgument, match=f"byte {place} is damaged, it is no event"):
+        read_curve(file)
+    monkeypatch.setattr(tensorboard, "crc32c", None)
+    with pytest.raises(BadArgument, match=f"byte {place} is damaged, it is no event"):
+        read_curve(file)
+    assert len(read_curve(write_events(tmp_path, content)).time) == 400
+
+
+def test_a_huge_length_is_neither_read_nor_allocated(monkeypatch, tmp_path):
+    huge = struct.pack("<Q", 2**63)
+    with pytest.raises(BadArgument, match="byte 0 is damaged"):
+        read_curve(write_events(tmp_path, huge + b"\0" * 100))
+    monkeypatch.setattr(tensorboard, "crc32c", None)
+    with pytest.raises(BadArgument, match="no scalars"):
+        read_curve(write_events(tmp_path, huge + b"\0" * 100))
+    # A field inside a record that claims more than the record holds.
+    with pytest.raises(BadArgument, match="ends outside"):
+        read_curve(write_events(tmp_path, framed(b"\x2a" + varint(2**62) + b"ab")))
+
+
+# ---- hostile files and pictures --------------------------------------------------------------------------
+
+GOOD = b'{"step": 1, "loss": 2}\n'
+NOISE = np.random.default_rng(0).bytes(5000)
+HOSTILE = [
+    ("empty.jsonl", b"", "no records"),
+    ("empty.json", b"", "no JSON"),
+    ("empty.tsv", b"", "header"),
+    ("events.out.tfevents.empty", b"", "no scalars"),
+    ("noise.jsonl", NOISE, "line 1"),
+    ("noise.json", NOISE, "no JSON"),
+    ("noise.tsv", NOISE, "no tsv"),
+    ("events.out.tfevents.noise", NOISE, "byte 0"),
+    ("junk.jsonl", GOOD + b"hello\n" + GOOD, "line 2"),
+    ("last.jsonl", GOOD + b"hello", "line 2"),
+    ("latin.jsonl", GOOD + GOOD + '{"step": 2, "loss": "é"}\n'.encode("latin-1"), "line 3"),
+    ("latin.json", '["é"]'.encode("latin-1"), "no JSON"),
+    ("number.jsonl", GOOD + b"3\n", "line 2"),
+    ("word.jsonl", GOOD + b'{"step": 2, "loss": "low"}\n', "line 2"),
+    ("flag.jsonl", GOOD + b'{"step": 2, "loss": true}\n', "line 2"),
+    ("deep.jsonl", GOOD + b'{"a":' * 100_000 + b"\n", "line 2"),
+    ("deep.json", b"[" * 100_000, "no JSON"),
+    ("large.jsonl", GOOD + b'{"step": 2, "loss": 1' + b"0" * 400 + b"}\n", "line 2"),
+    ("digits.jsonl", GOOD + b'{"step": 2, "loss": 1' + b"0" * 9000 + b"}\n", "line 2"),
+    ("words.jsonl", b'{"a": "b"}\n' * 20, "two columns"),
+    ("object.json", b'{"a": 1}', "log_history"),
+    ("state.json", b'{"log_history": 3}', "log_history"),
+    ("items.json", b"[1, 2]", "record 1"),
+    ("none.json", b"[]", "no records"),
+    ("short.jsonl", GOOD, "at least 8"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "words"), HOSTILE, ids=[name for name, *_ in HOSTILE])
+def test_hostile_files_get_a_clear_word(capsys, tmp_path, name, content, words):
+    (tmp_path / name).write_bytes(content)
+    code, out, err = call(capsys, "stages", tmp_path / name)
+    assert code == 2 and out == "" and words in err and len(err) < 1000
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_no_damage_of_a_file_ends_in_a_traceback(monkeypatch, tmp_path, seed):
+    """Without checksums, so that what is damaged reaches the parser."""
+    monkeypatch.setattr(tensorboard, "crc32c", None)
+    rng = np.random.default_rng(seed)
+    for name, content in (("tfevents", events()), ("a.jsonl", GOOD * 50), ("a.json", b"[" + GOOD + b"]")):
+        broken = np.frombuffer(content, np.uint8).copy()
+        broken[rng.integers(len(broken), size=5)] = rng.integers(256, size=5)
+        (tmp_path / name).write_bytes(broken.tobytes()[: rng.integers(1, len(broken))])
+        try:
+            read_curve(tmp_path / name)
+        except BadArgument as error:
+            assert name in str(error)
+
+
+def test_a_rank_curve_on_the_command_line(capsys, tmp_path):
+    rank = 3 - 2 * LOSS
+    file = write_table(tmp_path / "a.csv", ["step", "rank"], [STEPS, rank])
+    code, out, err = call(capsys, "stages", file, "--json")
+    assert code == 0 and "rises were looked for" in err
+    assert [row["loss_after"] for row in json.loads(out)] == pytest.approx([1.8, 2.8], abs=1e-2)
+    code, given, err = call(capsys, "stages", file, "--json", "--rising")
+    assert code == 0 and given == out and "rises" not in err
+    code, out, err = call(capsys, "stages", file, "--json", "--no-rising")
+    assert code == 0 and json.loads(out) == [] and "rises" not in err
+
+
+@pytest.mark.parametrize(
+    ("name", "time", "loss"),
+    [
+        ("a.csv", STEPS, LOSS),
+        ("zero.csv", STEPS - 1, LOSS),
+        ("before.csv", STEPS - 100, LOSS),
+        ("flat.csv", STEPS, np.ones(400)),
+        ("tiny.csv", STEPS * 1e-40, LOSS),
+        ("a$x$$.csv", STEPS, LOSS),
+    ],
+)
+@pytest.mark.parametrize("suffix", [".png", ".svg"])
+def test_picture(capsys, tmp_path, name, time, loss, suffix):
+    file = write_table(tmp_path / name, ["$step", "$\\loss$"], [time, loss])
+    code, _, err = call(capsys, "stages", file, "--plot", tmp_path / f"stages{suffix}")
+    assert code == 0 and "error" not in err
+    assert (tmp_path / f"stages{suffix}").stat().st_size > 5000
+
+
+def test_a_picture_that_cannot_be_is_refused_before_reading(capsys, tmp_path):
+    code, _, err = call(capsys, "stages", tmp_path / "missing.csv", "--plot", tmp_path / "a.bmp")
+    assert code == 2 and "a.bmp" in err and ".png" in err
+    code, _, err = call(capsys, "stages", tmp_path / "missing.csv", "--plot", tmp_path / "no" / "a.png")
+    assert code == 2 and "does not exist" in err

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter
 
-from . import __version__
+from . import __version__, instrument
+from .console import Json, check_files
+from .console import print_result as _print
 from .core.errors import BadArgument
 from .core.progress import progress
 
@@ -32,7 +34,6 @@ Seed = Annotated[int, Parameter(help="Moves the initial weights only.")]
 Seeds = Annotated[int | None, Parameter(help="Run seeds 0..N-1 instead; --json then prints a list.")]
 Out = Annotated[Path | None, Parameter(help="Write the trajectory (.nc or .csv); for predict the stages (.csv).")]
 Plot = Annotated[Path | None, Parameter(help="Draw the loss with the predicted plateaus (.png, .svg, .pdf).")]
-Json = Annotated[bool, Parameter(negative="", help="Print one strict JSON value instead of a table.")]
 
 app = App(
     name="saddlescope",
@@ -255,34 +256,59 @@ def stages(
     loss: str | None = None,
     count: int | None = None,
     noisy: bool | None = None,
+    rising: bool | None = None,
+    plot: Annotated[Path | None, Parameter(help="Draw the curve with its stages (.png, .svg, .pdf).")] = None,
     json: Json = False,
 ) -> int:
-    """Stages of any loss curve: a .csv with a header, or a trajectory (.nc).
+    """Stages of any loss or rank curve.
+
+    Reads .csv and .tsv with a header, .jsonl, .json (a list of records, or Hugging Face's trainer_state.json),
+    trajectories (.nc), and TensorBoard's events.out.tfevents.* or the folder of a run. Of a run that was resumed the
+    later records count.
+
+    Example: saddlescope stages log.jsonl --loss train.loss --plot stages.png
 
     Parameters
     ----------
     file
         the curve.
     time
-        name of the time column; by default "time" or "step", else the first.
+        name of the time column; by default time, step, iteration, epoch or the like, else the first.
     loss
-        name of the loss column; by default "loss", else the second.
+        name of the loss column, or TensorBoard's tag; by default loss, train_loss or the like, else the second. A key
+        inside others is written with dots: train.loss.
     count
         number of drops, if you know it.
     noisy
         treat the curve as noisy, or as noise-free; by default it is looked at.
+    rising
+        look for rises, as of a rank, or for drops; by default the curve's two ends decide.
     """
-    from .analysis.stages import detect_stages
+    from .analysis.stages import detect_stages, looks_rising
     from .lab.curves import read_curve
     from .show import tables
 
     if count is not None and count < 1:
         raise BadArgument(f"--count must be at least 1, got {count}")
-    moments, values = read_curve(file, time, loss)
+    _check_request(0, None, None, plot, None)
+    curve = read_curve(file, time, loss)
+    notes = list(curve.notes)
+    if rising is None:
+        rising = looks_rising(curve.loss)
+        if rising:
+            notes.append("the curve ends well above its start: rises were looked for; --no-rising looks for drops")
+    for words in notes:
+        print(f"note: {words}", file=sys.stderr)
     try:
-        found = detect_stages(moments, values, noisy=noisy, count=count)
+        found = detect_stages(curve.time, curve.loss, noisy=noisy, rising=rising, count=count)
     except ValueError as error:
         raise BadArgument(f"{file}: {error}") from error
+    if plot is not None:
+        from .show.curves import draw_stages
+        from .show.style import picture
+
+        with picture(plot) as axes:
+            draw_stages(axes, curve, found, file.name or str(file))
     rows = [{"index": index, **stage._asdict()} for index, stage in enumerate(found, start=1)]
     return _print(rows if json else tables.found_stages(rows), json)
 
@@ -325,6 +351,10 @@ def check(system: str, /, *, json: Json = False) -> int:
         reports = check_system(kind, tick=tick)
     _print([report.to_dict() for report in reports] if json else tables.checks(reports), json)
     return 1 if any(report.outcome == "failed" for report in reports) else 0
+
+
+app.command(instrument.diff)
+app.command(instrument.series)
 
 
 # ---- plumbing --------------------------------------------------------------------------------------------
@@ -418,17 +448,7 @@ def _check_request(
             raise BadArgument(f"cannot write {out}: .nc holds one seed; use .csv for several")
     if out is not None and out.suffix == ".nc" and face == "predict":
         raise BadArgument(f"cannot write {out}: a prediction has no trajectory; use .csv for its stages")
-    for path, suffixes in ((out, TABLES), (plot, PICTURES)):
-        if path is not None and path.suffix not in suffixes:
-            raise BadArgument(f"cannot write {path}: the name must end in {' or '.join(suffixes)}")
-    given = [path.absolute() for path in (out, plot, save) if path is not None]
-    if len(set(given)) < len(given):
-        raise BadArgument(f"--out, --plot and --save must be different files, got {given[0]} twice")
-    for path in (out, plot, save):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise BadArgument(f"cannot write {path}: the folder {path.absolute().parent} does not exist")
-        if path is not None and path.is_dir():
-            raise BadArgument(f"cannot write {path}: it is a folder")
+    check_files(("--out", out, TABLES), ("--plot", plot, PICTURES), ("--save", save, ()))
 
 
 def _draw(path: Path, outcomes: list[Outcome]) -> None:
@@ -444,22 +464,6 @@ def _draw(path: Path, outcomes: list[Outcome]) -> None:
         prediction = next((o.prediction for o in outcomes if o.prediction is not None), None)
         several = len({o.seed for o in outcomes}) > 1
         draw_losses(axes, curves, prediction, outcomes[0].system.name, drops=not several)
-
-
-def _print(what: Any, json: bool) -> int:
-    if json:
-        from .lab.run import strict
-        from .show.tables import as_data
-
-        print(jsonlib.dumps(strict(as_data(what)), allow_nan=False))
-        return 0
-    from rich.console import Console
-
-    console = Console()
-    for part in what if isinstance(what, list) else [what]:
-        # What a person may want to copy (paths, settings) is not to be coloured or broken.
-        console.print(part, highlight=not isinstance(part, str), soft_wrap=isinstance(part, str))
-    return 0
 
 
 def main(arguments: list[str] | None = None) -> None:

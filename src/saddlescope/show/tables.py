@@ -265,7 +265,7 @@ def found_stages(rows: list[dict[str, Any]]) -> Rows:
             number(row["loss_after"]),
             f"{row['confidence']:.2f}",
         )
-    return Rows(rows, [table] if rows else ["no stages: the curve falls without a conspicuous drop, or not at all"])
+    return Rows(rows, [table] if rows else ["no stages: the curve moves without a conspicuous step, or not at all"])
 
 
 def sources(rows: list[dict[str, Any]]) -> Rows:
