@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "dynamics": {"core", "numerics"},
     "lab": {"core", "numerics", "analysis", "dynamics", "show"},
     "show": {"core"},
-    "watch": {"core", "analysis", "spectra", "show"},
+    "watch": {"core", "analysis", "spectra", "checkpoints", "show"},
     "testing": {"core", "numerics", "analysis", "dynamics", "lab", "show"},
 }
 

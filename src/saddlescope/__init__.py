@@ -8,6 +8,9 @@
     ss.train(system, seed=0)               # by a real optimizer
     ss.compare(system)                     # the three side by side
 
+    ss.diff("base", "tuned").modules       # what a fine-tune changed: spectra and ranks, matrix by matrix
+    ss.Watch(model, every=100)             # the same beside a training
+
 Names are loaded when they are first used: importing saddlescope imports no heavy library.
 """
 
@@ -32,18 +35,24 @@ _HOMES = {
     "judge": "lab.judge",
     "detect_stages": "analysis.stages",
     "check_system": "testing.conformance",
+    "diff": "checkpoints.diff",
+    "read_series": "watch.series",
+    "Watch": "watch.watch",
 }
 
 __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "Spec",
     "System",
+    "Watch",
     "check_system",
     "compare",
     "detect_stages",
+    "diff",
     "flow",
     "judge",
     "measured_stages",
     "predict",
+    "read_series",
     "run_seeds",
     "system",
     "system_types",
@@ -63,6 +72,7 @@ def __dir__() -> list[str]:
 
 if TYPE_CHECKING:
     from .analysis.stages import detect_stages as detect_stages
+    from .checkpoints.diff import diff as diff
     from .core.registry import system as system
     from .core.registry import system_types as system_types
     from .core.spec import Spec as Spec
@@ -75,3 +85,5 @@ if TYPE_CHECKING:
     from .lab.run import measured_stages as measured_stages
     from .lab.run import predict as predict
     from .testing.conformance import check_system as check_system
+    from .watch.series import read_series as read_series
+    from .watch.watch import Watch as Watch

@@ -13,8 +13,8 @@ import numpy as np
 from saddlescope.core.errors import BadArgument
 from saddlescope.core.progress import Tick, silent
 from saddlescope.spectra.arrays import on_grid
-from saddlescope.spectra.heads import HeadChange, head_changes
-from saddlescope.spectra.layouts import AttentionLayer, HeadWeights, Layout, find_layout
+from saddlescope.spectra.heads import HeadChange, few_heads, head_changes
+from saddlescope.spectra.layouts import AttentionLayer, Layout, find_layout
 from saddlescope.spectra.matrix import MatrixChange
 from saddlescope.spectra.product import ProductChange
 
@@ -22,9 +22,6 @@ from .adapter import Adapter, AdapterModule, is_adapter, listed, open_adapter
 from .difference import Difference, Heads, Module
 from .match import matched_names
 from .read import Checkpoint, open_checkpoint
-
-WIDE_BYTES = 64 << 20
-"""Of the four weights of heads that are widened to 64 bits at a time; measuring takes some ten times as much."""
 
 NAMES_SHOWN = 3
 
@@ -296,16 +293,11 @@ def _heads(
     after: Callable[[str], np.ndarray],
     exact_base: bool,
 ) -> Iterator[Heads]:
-    """Both circuits of a layer, a few heads at a time, so that wide models fit."""
+    """Both circuits of a layer."""
     ends = [layer.split({key: on_grid(read(key)) for key in layer.keys}) for read in (before, after)]
-    shared = layer.heads // layer.key_value_heads
-    one = sum(array.shape[-1] * array.shape[-2] * 8 for array in ends[0])
-    step = max(1, WIDE_BYTES // (one * shared))  # key and value heads at a time, with all queries that read them
     parts: dict[str, list[HeadChange]] = {}
-    for start in range(0, layer.key_value_heads, step):
-        own, queries = slice(start, start + step), slice(start * shared, (start + step) * shared)
-        some = [HeadWeights(w.query[queries], w.key[own], w.value[own], w.output[queries]) for w in ends]
-        for change in head_changes(*some, exact_base=exact_base, seed=start):
+    for number, few in enumerate(few_heads(*ends)):
+        for change in head_changes(*few, exact_base=exact_base, seed=number):
             parts.setdefault(change.circuit, []).append(change)
     for circuit, found in parts.items():
         arrays = (np.concatenate([change[place] for change in found]) for place in range(1, len(found[0])))

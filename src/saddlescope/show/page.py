@@ -21,7 +21,7 @@ _LOWERED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "−0123456789")
 _TAG = re.compile(r"""<[^<>"']*(?:(?:"[^"]*"|'[^']*')[^<>"']*)*>""")
 
 
-def render(data: dict[str, Any]) -> str:
+def render(data: dict[str, Any], template: str = "report.html.j2") -> str:
     """The whole page.  The same data gives the same bytes, and a value that is missing is an error, not a gap."""
     from importlib.resources import files
 
@@ -34,8 +34,8 @@ def render(data: dict[str, Any]) -> str:
     environment.globals.update(
         anchor=anchor, comparison=comparison, embed=_embed, marks=MARKS, natural_width=natural_width
     )
-    template = files("saddlescope.show").joinpath("report.html.j2").read_text(encoding="utf-8")
-    return environment.from_string(template).render(data)
+    text = files("saddlescope.show").joinpath(template).read_text(encoding="utf-8")
+    return environment.from_string(text).render(data)
 
 
 def anchor(kind: str, paper: str, name: str) -> str:

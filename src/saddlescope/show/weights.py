@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import statistics
 from collections.abc import Mapping, Sequence
@@ -24,8 +25,8 @@ def change(found: Mapping[str, Any], *, full: bool = False, page: Path | None = 
     if found["heads"]:
         parts.append(_heads(found["heads"]))
     parts.append(
-        "above floor: directions that rounding of the stored weights cannot explain; floor: singular value below which "
-        "one is hidden; random: stable rank of a random change."
+        "stable rank: energy over that of the top direction; random: that of a random change; entropy: entropy rank; "
+        "above floor: directions that rounding of the stored weights cannot explain"
     )
     if found["lora"] is not None:
         parts += _advice(found["lora"])
@@ -47,12 +48,16 @@ def _columns(title: str, words: Sequence[str], numbers: Sequence[str]) -> Table:
 def _modules(modules: Sequence[Mapping[str, Any]], *, alone: bool, full: bool) -> Table:
     groups: dict[str, list[Mapping[str, Any]]] = {}
     grouped = len(modules) > FEW and not full
+    above = _shared_start([module["name"] for module in modules])
     for module in modules:
-        groups.setdefault(re.sub(r"\d+", "*", module["name"]) if grouped else module["name"], []).append(module)
+        name = module["name"].removeprefix(above).removesuffix(".weight")
+        groups.setdefault(re.sub(r"\d+", "*", name) if grouped else name, []).append(module)
     size = ["of r"] if alone else ["change"]
     title = "change of each kind of matrix: medians, and the range of ranks" if grouped else "change of each matrix"
-    numbers = ["shape", *size, "stable rank", "random", "entropy rank", "above floor", "largest / floor"]
-    table = _columns(title, ["matrix"], [*(["layers"] if grouped else []), *numbers])
+    numbers = ["shape", *size, "stable rank", "random", "entropy", "above floor", "top / floor"]
+    table = _columns(
+        title + (f" (names without {above})" if above else ""), ["matrix"], [*(["layers"] if grouped else []), *numbers]
+    )
     for name, group in groups.items():
         largest = [
             module["singular_values"][0] / module["floor"]
@@ -73,6 +78,12 @@ def _modules(modules: Sequence[Mapping[str, Any]], *, alone: bool, full: bool) -
             number(_median(largest), 3),
         )
     return table
+
+
+def _shared_start(names: Sequence[str]) -> str:
+    """What all names begin with, up to a dot."""
+    words = zip(*(name.split(".")[:-1] for name in names), strict=False) if len(names) > 1 else ()
+    return "".join(f"{level[0]}." for level in itertools.takewhile(lambda level: len(set(level)) == 1, words))
 
 
 def _heads(heads: Sequence[Mapping[str, Any]]) -> Table:

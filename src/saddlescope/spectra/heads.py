@@ -16,6 +16,9 @@ from .rounding import rounding_error
 
 CIRCUITS = ("QK", "OV")
 
+WIDE_BYTES = 64 << 20
+"""Of the four weights of heads that are widened to 64 bits at a time; measuring takes some ten times as much."""
+
 
 class Product(NamedTuple):
     """left @ rightᵀ for each head: [heads, d, r] both."""
@@ -56,6 +59,18 @@ def circuits(weights: HeadWeights) -> dict[str, Product]:
 def widened(weights: HeadWeights) -> HeadWeights:
     """As NumPy arrays of 64 bits, in which products of stored numbers are formed."""
     return HeadWeights(*(numpy_of(array).astype(np.float64) for array in weights))
+
+
+def few_heads(*ends: HeadWeights) -> Iterator[tuple[HeadWeights, ...]]:
+    """The same few heads of every end at a time, so that wide models fit: keys and values with all queries that
+    read them."""
+    first = ends[0]
+    shared = first.query.shape[0] // first.key.shape[0]
+    one = sum(array.shape[-1] * array.shape[-2] * 8 for array in first)
+    count = max(1, WIDE_BYTES // (one * shared))
+    for start in range(0, first.key.shape[0], count):
+        own, queries = slice(start, start + count), slice(start * shared, (start + count) * shared)
+        yield tuple(HeadWeights(w.query[queries], w.key[own], w.value[own], w.output[queries]) for w in ends)
 
 
 def changed_spectra(before: HeadWeights, after: HeadWeights) -> Iterator[tuple[str, Any, Any]]:

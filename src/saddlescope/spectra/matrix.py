@@ -162,7 +162,7 @@ class MatrixChange:
         def enough(s: np.ndarray) -> bool:
             return len(s) >= least and (s[-1] < floor or energy - float((s**2).sum()) <= NEGLIGIBLE * energy)
 
-        return top_triplets(self._plain, self.shape, enough)
+        return top_triplets(self._plain, self.shape, enough, first=max(16, least + 4))
 
     @property
     def floor(self) -> float:
@@ -185,7 +185,8 @@ class MatrixChange:
         if self.whole:
             values = all_singular_values(self._scaled, self.shape)
         else:
-            values = top_triplets(self._scaled, self.shape, lambda s: s[-1] < edge).values
+            scaling = self.whitening.row, self.whitening.column
+            values = top_triplets(self._plain, self.shape, lambda s: s[-1] < edge, scaling=scaling).values
         return values[values > edge]
 
     @property
@@ -205,7 +206,8 @@ class MatrixChange:
             return 0
         energy = sum(float(np.vdot(piece, piece)) for _, piece in self._scaled())
         errors = (1 + UNSURE) * (m - found) * (n - found)
-        return math.ceil(max(energy - float((self._above**2).sum()) - errors, 0.0) / edge**2)
+        proven = math.ceil(max(energy - float((self._above**2).sum()) - errors, 0.0) / edge**2)
+        return min(proven, min(m, n) - found)
 
     def pieces(self) -> Iterator[Piece]:
         """Rows, their change, and the variance of its rounding in units of the coarsest ulp of the matrix."""

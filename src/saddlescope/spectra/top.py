@@ -47,51 +47,66 @@ def top_triplets(
     shape: tuple[int, int],
     enough: Callable[[np.ndarray], bool],
     *,
-    first: int = 16,
-    rounds: int = ROUNDS,
+    first: int = 32,
+    scaling: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Triplets:
     """The largest singular values by randomised subspace iteration (Halko, Martinsson, Tropp 2011, Algorithm 4.4).
 
-    The number of values is doubled until `enough` says so of them; beyond a quarter of all, all are computed instead.
-    Values are those of the matrix within a subspace, so none exceeds the true one, and what they do not hold of the
-    exact Frobenius norm bounds all that was left out.
+    first: how many are looked for at first; their number is doubled until `enough` says so of them, and beyond a
+    quarter of all, all are computed instead.  scaling: factors of rows and columns, which act on the thin side of
+    each product. Values are those of the matrix within a subspace, so none exceeds the true one, and what they do not
+    hold of the exact Frobenius norm bounds all that was left out.
     """
-    m, n = shape
-    count = min(first, min(shape))
-    found = np.zeros((n, 0))
+    least = min(shape)
+    matrix = _Matrix(sweep, shape, scaling)
+    count = min(first, least)
+    found = np.zeros((shape[1], 0))
     rng = np.random.default_rng(0)
     while True:
-        if count + SPARE > min(shape) // 4 and count != first:
-            return _dense(sweep)
-        width = min(count + SPARE, min(shape))
-        block = np.concatenate([found, rng.normal(size=(n, width - found.shape[1]))], 1)
-        for _ in range(rounds):
+        if count + SPARE > least // 4 and count != first:
+            return matrix.whole()
+        width = min(count + SPARE, least)
+        block = np.concatenate([found, rng.normal(size=(shape[1], width - found.shape[1]))], 1)
+        for _ in range(ROUNDS):
             block, _ = np.linalg.qr(block)
-            image, _ = np.linalg.qr(_times(sweep(), block, m))
-            block = _transposed_times(sweep(), image, n)
+            image, _ = np.linalg.qr(matrix.times(block))
+            block = matrix.transposed_times(image)
         block, _ = np.linalg.qr(block)
-        left, values, right = np.linalg.svd(_times(sweep(), block, m), full_matrices=False)
+        left, values, right = np.linalg.svd(matrix.times(block), full_matrices=False)
         found = block @ right.T
-        if count == min(shape) or enough(values[:count]):
+        if count == least or enough(values[:count]):
             return Triplets(left[:, :count], values[:count], found[:, :count])
-        count = min(2 * count, min(shape))
+        count = min(2 * count, least)
 
 
-def _dense(sweep: Callable[[], Sweep]) -> Triplets:
-    whole = np.concatenate([piece for _, piece in sweep()]).astype(np.float64)
-    left, values, right = np.linalg.svd(whole, full_matrices=False)
-    return Triplets(left, values, right.T)
+class _Matrix:
+    """Products of a swept, scaled matrix with thin blocks."""
 
+    def __init__(
+        self,
+        sweep: Callable[[], Sweep],
+        shape: tuple[int, int],
+        scaling: tuple[np.ndarray, np.ndarray] | None,
+    ):
+        self.sweep, self.shape = sweep, shape
+        row, column = scaling if scaling is not None else (np.ones(shape[0]), np.ones(shape[1]))
+        self.row, self.column = row[:, None], column[:, None]
 
-def _times(sweep: Sweep, block: np.ndarray, m: int) -> np.ndarray:
-    image = np.empty((m, block.shape[1]))
-    for where, piece in sweep:
-        image[where] = piece @ block.astype(piece.dtype)
-    return image
+    def times(self, block: np.ndarray) -> np.ndarray:
+        block = self.column * block
+        image = np.empty((self.shape[0], block.shape[1]))
+        for where, piece in self.sweep():
+            image[where] = piece @ block.astype(piece.dtype)
+        return self.row * image
 
+    def transposed_times(self, image: np.ndarray) -> np.ndarray:
+        image = self.row * image
+        total = np.zeros((self.shape[1], image.shape[1]))
+        for where, piece in self.sweep():
+            total += piece.T @ image[where].astype(piece.dtype)
+        return self.column * total
 
-def _transposed_times(sweep: Sweep, image: np.ndarray, n: int) -> np.ndarray:
-    total = np.zeros((n, image.shape[1]))
-    for where, piece in sweep:
-        total += piece.T @ image[where].astype(piece.dtype)
-    return total
+    def whole(self) -> Triplets:
+        dense = np.concatenate([piece for _, piece in self.sweep()]).astype(np.float64)
+        left, values, right = np.linalg.svd(self.row * dense * self.column.T, full_matrices=False)
+        return Triplets(left, values, right.T)

@@ -1,0 +1,122 @@
+"""One measurement: the singular values of every head's change since the start."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from saddlescope.spectra.arrays import numpy_of
+from saddlescope.spectra.factored import change_factors, gram_spectrum, norm, spectrum
+from saddlescope.spectra.heads import CIRCUITS, circuits
+from saddlescope.spectra.layouts import AttentionLayer, HeadWeights
+from saddlescope.spectra.ranks import entropy_rank, stable_rank
+
+from .lora import Adapter
+
+DIVERGED = "diverged"
+
+Wide = Callable[[Any], Any]
+"""A stored array -> the same in 64 bits, as an array of the library and on the device that will compute."""
+
+
+class Weights(NamedTuple):
+    """tensors: by name, in the precision they have.  adapters: what LoRA adds to them."""
+
+    tensors: Mapping[str, Any]
+    adapters: Sequence[Adapter] = ()
+
+
+class Measurement(NamedTuple):
+    """Arrays over [layer, circuit, head]; what a layer does not have is NaN.
+
+    energy: sum of all squares, entropy_rank: of all values, where `singular_values` [..., mode] keeps the largest.
+    lora_singular_values: [module, mode].
+    """
+
+    singular_values: np.ndarray
+    energy: np.ndarray
+    entropy_rank: np.ndarray
+    lora_singular_values: np.ndarray
+    note: str = ""
+
+    def scalars(self, start_norms: np.ndarray) -> dict[str, float]:
+        """Means over all heads, for a curve in a logger; empty where nothing could be measured."""
+        there = np.isfinite(self.energy) & np.isfinite(start_norms)
+        if not there.any():
+            return {}
+        ranks = stable_rank(np.nan_to_num(self.singular_values), np.nan_to_num(self.energy))
+        moved = there & (start_norms > 0)
+        relative = np.sqrt(self.energy[moved]) / start_norms[moved]
+        found = {f"stable_rank_{name.lower()}": ranks[:, i][there[:, i]] for i, name in enumerate(CIRCUITS)}
+        return {
+            name: float(values.mean()) for name, values in {**found, "relative_change": relative}.items() if len(values)
+        }
+
+
+def wide_numpy(array: Any) -> np.ndarray:
+    return numpy_of(array).astype(np.float64)
+
+
+def head_weights(layer: AttentionLayer, weights: Weights, wide: Wide) -> HeadWeights:
+    """One layer's heads, adapters included."""
+    adapters = {adapter.key: adapter for adapter in weights.adapters}
+    stored = {
+        key: adapters[key].applied(weights.tensors, wide) if key in adapters else weights.tensors[key]
+        for key in layer.keys
+    }
+    return HeadWeights(*map(wide, layer.split(stored)))
+
+
+def measure(
+    layers: Sequence[AttentionLayer], start: Weights, now: Weights, modes: int, wide: Wide = wide_numpy
+) -> Measurement:
+    """Layer by layer: NumPy arrays by QR, to the last digits; others by Gram matrices, on their device."""
+    shape = (len(layers), len(CIRCUITS), max(layer.heads for layer in layers))
+    found: dict[tuple[int, int], np.ndarray] = {}
+    diverged = False
+    for place, layer in enumerate(layers):
+        before, after = head_weights(layer, start, wide), head_weights(layer, now, wide)
+        if not all(math.isfinite(float(abs(array).max())) for array in after):
+            diverged = True
+            continue
+        find = spectrum if isinstance(after.query, np.ndarray) else gram_spectrum
+        products, later = circuits(before), circuits(after)
+        for number, name in enumerate(CIRCUITS):
+            values = find(*change_factors(*products[name], *later[name]))
+            found[place, number] = np.asarray(numpy_of(values), np.float64)
+    kept = min(modes, max((values.shape[-1] for values in found.values()), default=1))
+    values, energy, entropy = np.full((*shape, kept), np.nan), np.full(shape, np.nan), np.full(shape, np.nan)
+    for (place, number), full in found.items():
+        top = full[:, :kept]
+        values[place, number, : len(top), : top.shape[1]] = top
+        energy[place, number, : len(top)] = (full**2).sum(-1)
+        entropy[place, number, : len(top)] = entropy_rank(full)
+    factored = lora_spectra(now)
+    diverged |= bool(now.adapters) and not np.isfinite(factored[:, 0]).all()
+    return Measurement(values, energy, entropy, factored, DIVERGED if diverged else "")
+
+
+def start_norms(layers: Sequence[AttentionLayer], start: Weights) -> np.ndarray:
+    """Frobenius norms of the products that the run began with, [layer, circuit, head]."""
+    norms = np.full((len(layers), len(CIRCUITS), max(layer.heads for layer in layers)), np.nan)
+    for place, layer in enumerate(layers):
+        products = circuits(head_weights(layer, start, wide_numpy))
+        for number, name in enumerate(CIRCUITS):
+            norms[place, number, : layer.heads] = norm(*products[name])
+    return norms
+
+
+def lora_spectra(weights: Weights) -> np.ndarray:
+    """Singular values of what each adapter adds to its module, [module, mode]."""
+    spectra = []
+    for adapter in weights.adapters:
+        left, right = adapter.product(weights.tensors)
+        finite = np.isfinite(left).all() and np.isfinite(right).all()
+        spectra.append(spectrum(left, right) if finite else np.full(left.shape[1], np.nan))
+    values = np.full((len(spectra), max(map(len, spectra), default=0)), np.nan)
+    for row, found in zip(values, spectra, strict=True):
+        row[: len(found)] = found
+    return values

@@ -1,0 +1,244 @@
+"""A series of checkpoints as if it had been watched: the change of every head since the first of them.
+
+series = read_series(["run"])           # a folder with checkpoint-500, checkpoint-1000, ...
+series.trajectory                       # an xarray.Dataset over time, layer, circuit, head, mode
+series.findings                         # what is wrong with the files themselves
+draw_series(series, "growth.png")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import saddlescope
+from saddlescope.checkpoints.match import matched_names
+from saddlescope.checkpoints.read import Checkpoint, open_checkpoint
+from saddlescope.core.errors import BadArgument
+from saddlescope.core.progress import Tick, silent
+from saddlescope.spectra.factored import change_factors, spectrum
+from saddlescope.spectra.heads import CIRCUITS, circuits, few_heads, widened
+from saddlescope.spectra.layouts import AttentionLayer, find_layout
+from saddlescope.spectra.ranks import entropy_rank
+
+from .integrity import Finding, Scan, check, scan
+from .order import find_series
+from .store import Record
+from .trajectory import HeadStage, head_stages, trajectory
+
+if TYPE_CHECKING:
+    import xarray
+
+DECADES = 30
+"""Steps are drawn on a logarithmic axis if the last is this many times the first after the start."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """trajectory: as of a watch, with `start_singular_values` beside.  checkpoints: steps that were read, and where."""
+
+    trajectory: xarray.Dataset
+    stages: list[HeadStage]
+    findings: list[Finding]
+    notes: list[str]
+    checkpoints: list[tuple[int, str]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: everything but the singular values of every head."""
+        return {
+            "checkpoints": [{"step": step, "where": where} for step, where in self.checkpoints],
+            "family": self.trajectory.attrs["family"],
+            "notes": list(self.notes),
+            "findings": [finding.to_dict() for finding in self.findings],
+            "stages": [
+                {
+                    "layer": layer,
+                    "circuit": circuit,
+                    "head": head,
+                    "direction": stage.extra["mode"],
+                    "step": stage.time,
+                    "singular_value": stage.extra["singular_value"],
+                }
+                for layer, circuit, head, stage in self.stages
+            ],
+            "growth": list(_growth(self.trajectory)),
+        }
+
+
+def _growth(found: xarray.Dataset) -> Iterator[dict[str, Any]]:
+    """Over all heads that were measured; ranks over those that have moved."""
+    for moment, step in enumerate(found["time"].values):
+        for number, circuit in enumerate(CIRCUITS):
+            change = found["relative_change"].values[moment, :, number]
+            moved = change > 0
+            row: dict[str, Any] = {"step": int(step), "circuit": circuit, "heads": int(np.isfinite(change).sum())}
+            for name, values in (
+                ("stable_rank", found["stable_rank"].values[moment, :, number][moved]),
+                ("entropy_rank", found["entropy_rank"].values[moment, :, number][moved]),
+                ("relative_change", change[np.isfinite(change)]),
+            ):
+                for word, of in (("median", np.median), ("min", np.min), ("max", np.max)):
+                    row[f"{name}_{word}"] = float(of(values)) if len(values) else None
+            yield row
+
+
+def draw_series(series: Series, path: str | Path) -> Path:
+    """Stable ranks and singular values of the change over the steps; steps with findings are marked."""
+    from saddlescope.show.growth import draw_growth
+
+    marked = {step for finding in series.findings for step in finding.steps}
+    return draw_growth(series.trajectory, Path(path), sorted(marked))
+
+
+# ---- reading ---------------------------------------------------------------------------------------------
+
+
+def read_series(
+    folders: Sequence[str | Path],
+    *,
+    steps: Sequence[int] | None = None,
+    mapping: Mapping[str, Any] | None = None,
+    modes: int = 32,
+    tick: Tick = silent,
+) -> Series:
+    """Read every checkpoint once, in the order of its step, and measure each head's change since the first.
+
+    folders: checkpoints, or one folder that holds them.  steps: one for each, instead of those in their names.
+    mapping: where attention weights are, for a model whose names are not known here.  modes: singular values kept.
+    """
+    if not isinstance(modes, int) or modes < 1:
+        raise BadArgument(f"`modes` must be the number of singular values to keep, at least 1, got {modes!r}")
+    order = find_series(folders, steps)
+    findings, scans, records, read = list(order.findings), [], [], []
+    heads: _Heads | None = None
+    for number, (step, where) in enumerate(order.checkpoints):
+
+        def share(part: float, words: str = "", number: int = number, step: int = step) -> None:
+            tick((number + part) / len(order.checkpoints), f"step {step}: {words}")
+
+        try:
+            checkpoint = open_checkpoint(where)
+        except (BadArgument, OSError) as error:
+            findings.append(_unreadable(step, error))
+            continue
+        heads = heads or _Heads(checkpoint, mapping, modes)
+        try:
+            names = matched_names(heads.first.tensors, checkpoint.tensors)
+            renamed = {other: name for name, other in names.items()}
+            scanned = scan(checkpoint, renamed, step, lambda part, words, share=share: share(part / 2, words))
+            records.append(heads.measure(checkpoint, names, scanned, share))
+        except (BadArgument, OSError) as error:
+            findings.append(_unreadable(step, error))
+            heads = heads if records else None
+        else:
+            scans.append(scanned)
+            read.append((step, where))
+        if heads is None or checkpoint is not heads.first:
+            checkpoint.close()
+    if heads is None or len(records) < 2:
+        reasons = "; ".join(finding.message for finding in findings[:2])
+        raise BadArgument(f"a series needs two checkpoints that can be read, got {len(records)}: {reasons}")
+    heads.first.close()
+    found, remarks = check(scans)
+    notes = [*order.notes, *heads.notes, *remarks]
+    dataset = heads.dataset(records, notes)
+    return Series(dataset, head_stages(dataset), findings + found, notes, read)
+
+
+def _unreadable(step: int, error: Exception) -> Finding:
+    return Finding("unreadable", (step,), (), f"step {step} is left out: {error}")
+
+
+class _Heads:
+    """Heads of a series, measured against those of its first checkpoint.
+
+    That one stays open and its weights are read again, layer by layer, for every other: no model is held whole.
+    """
+
+    def __init__(self, first: Checkpoint, mapping: Mapping[str, Any] | None, modes: int):
+        shapes = {name: tensor.shape for name, tensor in first.tensors.items()}
+        self.layout = find_layout(shapes, first.config, mapping)
+        self.first, self.modes, self.notes = first, modes, list(self.layout.notes)
+        self._unusable: set[str] = set()
+        self._start: list[list[np.ndarray] | None] = []  # of each layer's own products, before any change
+
+    def measure(self, checkpoint: Checkpoint, names: Mapping[str, str], scanned: Scan, share: Tick) -> Record:
+        """Every layer whose tensors are there, in the first one's shapes, and finite; the others are NaN."""
+        layers = self.layout.layers
+        if not self._start:
+            self._begin(scanned)
+        unusable = {*self._unusable, *scanned.not_finite}
+        spectra: list[list[np.ndarray] | None] = []
+        for place, layer in enumerate(layers):
+            share((1 + place / len(layers)) / 2, f"heads of layer {layer.layer}")
+            there = all(
+                key in names
+                and key not in unusable
+                and checkpoint.tensors[names[key]].shape == self.first.tensors[key].shape
+                for key in layer.keys
+            )
+            spectra.append(_spectra(layer, self.first.read, lambda key: checkpoint.read(names[key])) if there else None)
+        values, energy, entropy = self._filled(spectra)
+        return Record(scanned.step, float("nan"), "", values, energy, entropy, np.zeros((0, 0)))
+
+    def _begin(self, scanned: Scan) -> None:
+        self._unusable = set(scanned.not_finite)
+        for layer in self.layout.layers:
+            if self._unusable & set(layer.keys):
+                self._start.append(None)
+                self.notes.append(f"Layer {layer.layer} is not finite in the first step: its change has no size.")
+            else:
+                self._start.append(_spectra(layer, self.first.read))
+
+    def dataset(self, records: Sequence[Record], notes: Sequence[str]) -> xarray.Dataset:
+        values, energy, _ = self._filled(self._start)
+        steps = [record.step for record in records]
+        meta = {
+            "family": self.layout.family,
+            "notes": notes,
+            "schedule": {"kind": "log" if steps[-1] >= DECADES * max(steps[1], 1) else "every", "every": 0},
+            "start": steps[0],
+            "method": "QR, float64",
+            "saddlescope": saddlescope.__version__,
+            "layers": [f"{layer.stack}.{layer.layer}".removeprefix(".") for layer in self.layout.layers],
+            "start_norms": np.sqrt(energy),
+            "lora_modules": [],
+        }
+        found = trajectory(meta, records)
+        padding = ((0, 0),) * 3 + ((0, found.sizes["mode"] - values.shape[-1]),)
+        found["start_singular_values"] = (
+            ("layer", "circuit", "head", "mode"),
+            np.pad(values, padding, constant_values=np.nan),
+        )
+        return found.drop_vars("loss")
+
+    def _filled(self, spectra: Sequence[list[np.ndarray] | None]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The largest singular values [layer, circuit, head, mode], the sums of all squares, and the entropy ranks."""
+        layers = self.layout.layers
+        widest = max((array.shape[-1] for arrays in spectra for array in arrays or ()), default=1)
+        shape = (len(layers), len(CIRCUITS), max(layer.heads for layer in layers))
+        values = np.full((*shape, min(self.modes, widest)), np.nan)
+        energy, entropy = np.full(shape, np.nan), np.full(shape, np.nan)
+        for place, arrays in enumerate(spectra):
+            for number, full in enumerate(arrays or ()):
+                top = full[:, : self.modes]
+                values[place, number, : len(top), : top.shape[1]] = top
+                energy[place, number, : len(top)] = (full**2).sum(-1)
+                entropy[place, number, : len(top)] = entropy_rank(full)
+        return values, energy, entropy
+
+
+def _spectra(layer: AttentionLayer, *ends: Callable[[str], np.ndarray]) -> list[np.ndarray]:
+    """Singular values [head, mode] of each circuit, or of its change from one end to the other."""
+    stored = [layer.split({key: read(key) for key in layer.keys}) for read in ends]
+    parts: list[list[np.ndarray]] = [[] for _ in CIRCUITS]
+    for few in few_heads(*stored):
+        products = [circuits(widened(weights)) for weights in few]
+        for part, name in zip(parts, CIRCUITS, strict=True):
+            factors = [factor for product in products for factor in product[name]]
+            part.append(spectrum(*(change_factors(*factors) if len(products) == 2 else factors)))
+    return [np.concatenate(part) for part in parts]

@@ -1,0 +1,93 @@
+"""Stored steps as one dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from saddlescope.analysis.growth import growth_stages
+from saddlescope.core.errors import BadArgument
+from saddlescope.core.stage import Stage
+from saddlescope.spectra.growth import growth
+from saddlescope.spectra.ranks import stable_rank
+
+from .store import Record
+
+if TYPE_CHECKING:
+    import xarray
+
+
+class HeadStage(NamedTuple):
+    """A head learned a direction."""
+
+    layer: str
+    circuit: str
+    head: int
+    stage: Stage
+
+
+def trajectory(
+    meta: dict[str, Any], records: Sequence[Record], unwritten: Sequence[int] = (), where: str = ""
+) -> xarray.Dataset:
+    """Dims time, layer, circuit, head, mode (and module, with LoRA).  unwritten: steps that only memory holds."""
+    if not records:
+        raise BadArgument(f"no step is stored in {where or 'this run'} yet")
+    norms = np.array(meta["start_norms"], float)
+    attrs = {
+        "family": meta["family"],
+        "notes": list(meta["notes"]),
+        "schedule": meta["schedule"]["kind"],
+        "every": meta["schedule"]["every"],
+        "start": meta["start"],
+        "method": meta["method"],
+        "saddlescope": meta["saddlescope"],
+        "diverged": [record.step for record in records if record.note],
+        "unwritten": list(unwritten),
+    }
+    found = growth(
+        [record.step for record in records],
+        meta["layers"],
+        [list(record.singular_values) for record in records],
+        list(norms),
+        scalars={"loss": [record.loss for record in records]},
+        attrs=attrs,
+    )
+    # Only the largest modes are stored: ranks and sizes come from the whole spectrum.
+    energy = np.stack([record.energy for record in records])
+    ranks = stable_rank(np.nan_to_num(found["singular_values"].values), np.nan_to_num(energy))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = np.where(energy > 0, np.sqrt(energy) / norms, 0.0)
+    there, over = np.isfinite(energy), ("time", "layer", "circuit", "head")
+    found["stable_rank"] = (over, np.where(there, ranks, np.nan))
+    found["entropy_rank"] = (over, np.stack([record.entropy_rank for record in records]))
+    found["relative_change"] = (over, np.where(there, relative, np.nan))
+    return _with_lora(found, meta["lora_modules"], records) if meta["lora_modules"] else found
+
+
+def _with_lora(found: xarray.Dataset, modules: Sequence[str], records: Sequence[Record]) -> xarray.Dataset:
+    spectra = [record.lora_singular_values for record in records]
+    modes = max(found.sizes["mode"], *(values.shape[1] for values in spectra))
+    found = found.pad({"mode": (0, modes - found.sizes["mode"])})
+    values = np.full((len(records), len(modules), modes), np.nan)
+    for row, stored in zip(values, spectra, strict=True):
+        row[: stored.shape[0], : stored.shape[1]] = stored
+    there = np.isfinite(values[..., 0])
+    found["lora_singular_values"] = (("time", "module", "mode"), values)
+    found["lora_stable_rank"] = (("time", "module"), np.where(there, stable_rank(np.nan_to_num(values)), np.nan))
+    return found.assign_coords(module=list(modules))
+
+
+def head_stages(found: xarray.Dataset) -> list[HeadStage]:
+    """When each head learned each direction of its change, the earliest first."""
+    stages = []
+    time, values = found["time"].values, found["singular_values"].values
+    for place, layer in enumerate(found["layer"].values):
+        for number, circuit in enumerate(found["circuit"].values):
+            for head in range(found.sizes["head"]):
+                spectra = values[:, place, number, head]
+                measured = np.isfinite(spectra[:, 0])  # neither a head that is not there nor a diverged step
+                grown = growth_stages(time[measured], np.nan_to_num(spectra[measured]))
+                stages += [HeadStage(str(layer), str(circuit), head, stage) for stage in grown]
+    return sorted(stages, key=lambda found: (found.stage.time or 0.0, found.layer, found.circuit, found.head))
