@@ -19,7 +19,7 @@ from saddlescope.dynamics.train import train
 from saddlescope.lab.ensemble import run_seeds
 from saddlescope.numerics.integrate import integrate
 
-from . import plain
+from . import instrument, plain
 
 Row = tuple[str, str, str]
 
@@ -320,6 +320,7 @@ BENCHMARKS = (
     sampling,
     widths,
     log_time,
+    *instrument.BENCHMARKS,
 )
 
 

@@ -8,7 +8,9 @@ import shlex
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from .conftest import ROOT
 
@@ -40,7 +42,19 @@ def same(printed, shown):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("readme")
+    """Where the commands run. `base`, `tuned` and what is in `run` are the reader's own: small ones stand in."""
+    place = tmp_path_factory.mktemp("readme")
+    rng = np.random.default_rng(0)
+    shapes = {"attn.c_attn": (32, 96), "attn.c_proj": (32, 32), "mlp.c_fc": (32, 128), "mlp.c_proj": (128, 32)}
+    base = {f"h.{n}.{name}.weight": rng.normal(size=shape) for n in range(2) for name, shape in shapes.items()}
+    change = {name: rng.normal(size=(len(w), 2)) @ rng.normal(size=(2, w.shape[1])) for name, w in base.items()}
+    moments = {"base": 0.0, "tuned": 0.1, **{f"run/checkpoint-{step}": step / 1000 for step in (1, 2, 4, 8, 16)}}
+    for name, size in moments.items():
+        (place / name).mkdir(parents=True)
+        (place / name / "config.json").write_text('{"model_type": "gpt2", "n_head": 4, "n_embd": 32}')
+        tensors = {key: (weight + size * change[key]).astype(np.float32) for key, weight in base.items()}
+        save_file(tensors, place / name / "model.safetensors")
+    return place
 
 
 def test_every_saddlescope_command(folder):
@@ -60,7 +74,9 @@ def test_every_saddlescope_command(folder):
         printed = (run.stdout + run.stderr).splitlines()
         for line in shown:
             assert any(same(found, line) for found in printed), f"{command} does not print {line!r}"
-    assert {path.name for path in folder.iterdir()} == {"loss.png", "run.nc", "run.npz", "out"}
+    given = {"base", "tuned", "run"}
+    written = {"loss.png", "run.nc", "run.npz", "out", "change.html", "adapter", "smaller", "growth.png", "stages.png"}
+    assert {path.name for path in folder.iterdir()} == given | written
 
 
 def test_make_targets():
@@ -74,10 +90,15 @@ def test_make_targets():
 
 
 def test_python_in_the_readme(folder):
-    (code,) = re.findall(r"```python\n(.*?)```", TEXT, re.S)
-    run = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
+    laboratory, watching = re.findall(r"```python\n(.*?)```", TEXT, re.S)
+    run = subprocess.run([sys.executable, "-c", laboratory], cwd=folder, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert run.stdout.count("[") == 3
+    pytest.importorskip("torch")
+    run = subprocess.run([sys.executable, "-c", watching], cwd=folder, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert (folder / "watched.html").is_file()
+    assert len(re.sub(r"[\[\]]", " ", run.stdout).split()) == 2 * 2 * 4
 
 
 def test_files_that_are_linked_exist():

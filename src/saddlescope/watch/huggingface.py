@@ -19,7 +19,7 @@ class SaddleCallback(TrainerCallback, ExportableState):
 
     folder: `saddlescope` in the Trainer's output_dir unless given.  The other arguments are those of `Watch`.
     A training that resumes from a checkpoint goes on where that was; one that begins anew sets an earlier run aside, as
-    folder-1, folder-2, ...  A step's loss is the one that the Trainer logs at it, NaN where it logs none.
+    folder-1, folder-2, ...  A step's loss is the Trainer's mean over the logging steps that it lies in.
     Means over heads join what the Trainer logs, as saddlescope/stable_rank_qk, saddlescope/stable_rank_ov and
     saddlescope/relative_change, with saddlescope/step, at which they were measured.
     """
@@ -48,6 +48,7 @@ class SaddleCallback(TrainerCallback, ExportableState):
         }
         self.watch: Watch | None = None
         self._logged = -1
+        self._unknown: list[int] = []  # measured steps whose loss has not been logged yet
 
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
         if not state.is_world_process_zero:
@@ -62,16 +63,19 @@ class SaddleCallback(TrainerCallback, ExportableState):
         self.watch = Watch(model, folder=folder, start=step, **self.options)
         self.watch.resume_from(step)
         self._logged = -1
+        self._unknown.clear()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if self.watch is not None:
-            self.watch.step(state.global_step)
+        if self.watch is not None and self.watch.step(state.global_step):
+            self._unknown.append(state.global_step)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
         if self.watch is None or logs is None:
             return
         if "loss" in logs:
-            self.watch.record_loss(state.global_step, float(logs["loss"]))
+            for step in self._unknown:
+                self.watch.record_loss(step, float(logs["loss"]))
+            self._unknown.clear()
         if "train_runtime" in logs:  # the last log of a training waits for the last measurement
             self.watch.state()
         latest = dict(self.watch.latest)

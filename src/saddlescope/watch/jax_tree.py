@@ -77,10 +77,10 @@ class TreeWatch(Run):
         if not self.resumed:
             self._keep(start, None, lambda: self._measure(seen))
 
-    def step(self, step: int, params: Any, loss: Any = None) -> None:
-        """Call once after each update; returns at once unless a measurement is due."""
+    def step(self, step: int, params: Any, loss: Any = None) -> bool:
+        """Call once after each update; returns at once, and False, unless a measurement is due."""
         if not (self.active and self._due(step)):
-            return
+            return False
         leaves, start = named_leaves(params), self._start.tensors
         for name in self._keys:
             if name not in leaves or leaves[name].shape != start[name].shape:
@@ -88,6 +88,7 @@ class TreeWatch(Run):
                 raise BadArgument(f"`params` has {now} at {name!r}, at the start {before}: give the same tree")
         now = Weights({name: self._copied(name, leaves[name]) for name in self._keys})
         self._keep(step, loss, lambda: self._measure(now))
+        return True
 
     def _copied(self, name: str, leaf: Any) -> Any:
         """A view or a reference would not survive the donation of the buffer to the next update."""

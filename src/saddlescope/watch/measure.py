@@ -10,7 +10,7 @@ import numpy as np
 
 from saddlescope.spectra.arrays import numpy_of
 from saddlescope.spectra.factored import change_factors, gram_spectrum, norm, spectrum
-from saddlescope.spectra.heads import CIRCUITS, circuits
+from saddlescope.spectra.heads import CIRCUITS, circuits, few_heads, widened
 from saddlescope.spectra.layouts import AttentionLayer, HeadWeights
 from saddlescope.spectra.ranks import entropy_rank, stable_rank
 
@@ -61,13 +61,28 @@ def wide_numpy(array: Any) -> np.ndarray:
 
 
 def head_weights(layer: AttentionLayer, weights: Weights, wide: Wide) -> HeadWeights:
-    """One layer's heads, adapters included."""
+    """One layer's heads, adapters included; in 64 bits where there are any, else as stored."""
     adapters = {adapter.key: adapter for adapter in weights.adapters}
     stored = {
         key: adapters[key].applied(weights.tensors, wide) if key in adapters else weights.tensors[key]
         for key in layer.keys
     }
-    return HeadWeights(*map(wide, layer.split(stored)))
+    return layer.split(stored)
+
+
+def changed(layer: AttentionLayer, start: Weights, now: Weights, wide: Wide) -> list[np.ndarray] | None:
+    """Singular values [head, mode] of each circuit's change; None where weights are not finite."""
+    parts: list[list[np.ndarray]] = [[] for _ in CIRCUITS]
+    for few in few_heads(head_weights(layer, start, wide), head_weights(layer, now, wide)):
+        before, after = (HeadWeights(*map(wide, weights)) for weights in few)
+        if not all(math.isfinite(float(abs(array).max())) for array in after):
+            return None
+        find = spectrum if isinstance(after.query, np.ndarray) else gram_spectrum
+        products, later = circuits(before), circuits(after)
+        for part, name in zip(parts, CIRCUITS, strict=True):
+            values = find(*change_factors(*products[name], *later[name]))
+            part.append(np.asarray(numpy_of(values), np.float64))
+    return [np.concatenate(part) for part in parts]
 
 
 def measure(
@@ -75,18 +90,9 @@ def measure(
 ) -> Measurement:
     """Layer by layer: NumPy arrays by QR, to the last digits; others by Gram matrices, on their device."""
     shape = (len(layers), len(CIRCUITS), max(layer.heads for layer in layers))
-    found: dict[tuple[int, int], np.ndarray] = {}
-    diverged = False
-    for place, layer in enumerate(layers):
-        before, after = head_weights(layer, start, wide), head_weights(layer, now, wide)
-        if not all(math.isfinite(float(abs(array).max())) for array in after):
-            diverged = True
-            continue
-        find = spectrum if isinstance(after.query, np.ndarray) else gram_spectrum
-        products, later = circuits(before), circuits(after)
-        for number, name in enumerate(CIRCUITS):
-            values = find(*change_factors(*products[name], *later[name]))
-            found[place, number] = np.asarray(numpy_of(values), np.float64)
+    spectra = [changed(layer, start, now, wide) for layer in layers]
+    diverged = any(both is None for both in spectra)
+    found = {(place, number): one for place, both in enumerate(spectra) for number, one in enumerate(both or ())}
     kept = min(modes, max((values.shape[-1] for values in found.values()), default=1))
     values, energy, entropy = np.full((*shape, kept), np.nan), np.full(shape, np.nan), np.full(shape, np.nan)
     for (place, number), full in found.items():
@@ -103,9 +109,9 @@ def start_norms(layers: Sequence[AttentionLayer], start: Weights) -> np.ndarray:
     """Frobenius norms of the products that the run began with, [layer, circuit, head]."""
     norms = np.full((len(layers), len(CIRCUITS), max(layer.heads for layer in layers)), np.nan)
     for place, layer in enumerate(layers):
-        products = circuits(head_weights(layer, start, wide_numpy))
+        parts = [circuits(widened(few)) for (few,) in few_heads(head_weights(layer, start, wide_numpy))]
         for number, name in enumerate(CIRCUITS):
-            norms[place, number, : layer.heads] = norm(*products[name])
+            norms[place, number, : layer.heads] = np.concatenate([norm(*part[name]) for part in parts])
     return norms
 
 

@@ -215,6 +215,6 @@ def _draw_lora(axes: Any, found: xarray.Dataset) -> None:
     there = np.isfinite(ranks).any(-1)
     axes.plot(steps[there], np.nanmean(ranks[there], -1), color=BLACK)
     size = int(np.isfinite(found["lora_singular_values"].values).sum(-1).max())
-    axes.set_title(f"LoRA modules: how many of {size} directions are used")
+    axes.set_title(f"LoRA: directions in use, of {size}")
     axes.set_ylabel("stable rank of scaling·BA")
     axes.set_ylim(bottom=1)

@@ -39,7 +39,6 @@ class Run:
         self._worker = Worker(background)
         self._last: int | None = None  # the last step that was named
         self._next = 0
-        self._measured: int | None = None
         self._closed = False
         self._unwritten: list[Record] = []
         self._complaints: list[str] = []
@@ -153,7 +152,6 @@ class Run:
     def _keep(self, step: int, loss: Any, measure: Callable[[], Measurement]) -> None:
         """Measure and store, beside the training."""
         number = float("nan") if loss is None else float(getattr(loss, "detach", lambda: loss)())
-        self._measured = step
 
         def job() -> None:
             found = measure()
@@ -175,8 +173,7 @@ class Run:
             elif step in self._store.steps():
                 self._commit(self._store.read(step)._replace(loss=loss))
 
-        if step == self._measured:
-            self._worker.add(job)
+        self._worker.add(job)
 
     def _commit(self, *records: Record) -> None:
         """To disk. What a full disk refuses stays in memory and is tried again with the next step."""

@@ -83,10 +83,12 @@ class Watch(Run):
         if not self.resumed:
             self._keep(start, None, lambda: self._measure(seen))
 
-    def step(self, step: int, loss: Any = None, state: Mapping[str, Any] | None = None) -> None:
-        """Call once after each optimizer step; returns at once unless a measurement is due."""
-        if self.active and self._due(step):
-            self._take(step, loss, state)
+    def step(self, step: int, loss: Any = None, state: Mapping[str, Any] | None = None) -> bool:
+        """Call once after each optimizer step; returns at once, and False, unless a measurement is due."""
+        if not (self.active and self._due(step)):
+            return False
+        self._take(step, loss, state)
+        return True
 
     def resume_from(self, step: int) -> None:
         """Training goes on from the weights of `step`, which the model now has: later measurements are dropped."""
