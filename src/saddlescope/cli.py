@@ -39,8 +39,8 @@ app = App(
     name="saddlescope",
     version=__version__,
     suppress_keyboard_interrupt=False,
-    help="How transformers learn in stages: papers that can be predicted, flowed and trained; and your own models, by the "
-    "spectra of their weight changes.\n\nStart with: saddlescope reproduce, or saddlescope diff BASE TUNED",
+    help="How transformers learn in stages: papers that can be predicted, flowed and trained; and your own models, by "
+    "the spectra of their weight changes.\n\nStart with: saddlescope reproduce, or saddlescope diff BASE TUNED",
 )
 
 

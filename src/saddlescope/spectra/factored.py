@@ -56,8 +56,8 @@ def gram_spectrum(left: Any, right: Any) -> Any:
 def gram_core(left: Any, right: Any) -> Any:
     """A symmetric r x r matrix whose eigenvalues are the squared singular values of left @ rightᵀ.
 
-    With left = Q C, columns of Q of length one, and QᵀQ = L Lᵀ, it is Lᵀ (right C)ᵀ (right C) L. Columns of one length let
-    a change stand beside its start; the diagonal is raised by as much as rounding may have lowered an eigenvalue.
+    With left = Q C, columns of Q of length one, and QᵀQ = L Lᵀ, it is Lᵀ (right C)ᵀ (right C) L. Columns of one
+    length let a change stand beside its start; the diagonal is raised by as much as rounding may have lowered it.
     """
     xp = _namespace(left)
     lengths = (left * left).sum(-2) ** 0.5

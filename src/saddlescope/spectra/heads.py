@@ -73,15 +73,14 @@ def few_heads(*ends: HeadWeights) -> Iterator[tuple[HeadWeights, ...]]:
         yield tuple(HeadWeights(w.query[queries], w.key[own], w.value[own], w.output[queries]) for w in ends)
 
 
-def changed_spectra(before: HeadWeights, after: HeadWeights) -> Iterator[tuple[str, Any, Any]]:
-    """Circuit, singular values of its change and of its start, [heads, modes], on the device of the arrays.
+def changed_spectra(before: HeadWeights, after: HeadWeights) -> dict[str, Any]:
+    """Singular values [heads, modes] of each circuit's change, on the device of the arrays.
 
     NumPy arrays go through QR, to the last digits; torch and jax arrays through Gram matrices (see `gram_spectrum`).
     """
     find = spectrum if isinstance(before.query, np.ndarray) else gram_spectrum
     start, end = circuits(before), circuits(after)
-    for name in CIRCUITS:
-        yield name, find(*change_factors(*start[name], *end[name])), find(*start[name])
+    return {name: find(*change_factors(*start[name], *end[name])) for name in CIRCUITS}
 
 
 def head_changes(

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from saddlescope.spectra.arrays import numpy_of
-from saddlescope.spectra.factored import change_factors, gram_spectrum, norm, spectrum
-from saddlescope.spectra.heads import CIRCUITS, circuits, few_heads, widened
+from saddlescope.spectra.factored import norm, spectrum
+from saddlescope.spectra.heads import CIRCUITS, changed_spectra, circuits, few_heads, widened
 from saddlescope.spectra.layouts import AttentionLayer, HeadWeights
 from saddlescope.spectra.ranks import entropy_rank, stable_rank
 
@@ -77,10 +77,7 @@ def changed(layer: AttentionLayer, start: Weights, now: Weights, wide: Wide) -> 
         before, after = (HeadWeights(*map(wide, weights)) for weights in few)
         if not all(math.isfinite(float(abs(array).max())) for array in after):
             return None
-        find = spectrum if isinstance(after.query, np.ndarray) else gram_spectrum
-        products, later = circuits(before), circuits(after)
-        for part, name in zip(parts, CIRCUITS, strict=True):
-            values = find(*change_factors(*products[name], *later[name]))
+        for part, values in zip(parts, changed_spectra(before, after).values(), strict=True):
             part.append(np.asarray(numpy_of(values), np.float64))
     return [np.concatenate(part) for part in parts]
 

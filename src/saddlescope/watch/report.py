@@ -12,6 +12,7 @@ import numpy as np
 from saddlescope.core.errors import BadArgument
 from saddlescope.core.files import write_whole
 from saddlescope.core.ink import BLACK, GREY, ramp
+from saddlescope.show.growth import LAYERS, SHOWN_MODES, TITLES
 from saddlescope.show.style import STYLE, SUFFIXES
 
 from .trajectory import head_stages
@@ -19,12 +20,7 @@ from .trajectory import head_stages
 if TYPE_CHECKING:
     import xarray
 
-LAYERS = ("#0072B2", "#56B4E9", "#E69F00", "#D55E00")
-"""First to last layer; colour-blind safe (Okabe-Ito)."""
-
-SHOWN_MODES = 8
 LISTED_STAGES = 60
-TITLES = {"QK": "QK, what heads look at", "OV": "OV, what heads move"}
 
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Watched heads</title>

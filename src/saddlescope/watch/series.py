@@ -20,8 +20,8 @@ from saddlescope.checkpoints.match import matched_names
 from saddlescope.checkpoints.read import Checkpoint, open_checkpoint
 from saddlescope.core.errors import BadArgument
 from saddlescope.core.progress import Tick, silent
-from saddlescope.spectra.factored import change_factors, spectrum
-from saddlescope.spectra.heads import CIRCUITS, circuits, few_heads, widened
+from saddlescope.spectra.factored import spectrum
+from saddlescope.spectra.heads import CIRCUITS, changed_spectra, circuits, few_heads, widened
 from saddlescope.spectra.layouts import AttentionLayer, find_layout
 from saddlescope.spectra.ranks import entropy_rank
 
@@ -237,8 +237,11 @@ def _spectra(layer: AttentionLayer, *ends: Callable[[str], np.ndarray]) -> list[
     stored = [layer.split({key: read(key) for key in layer.keys}) for read in ends]
     parts: list[list[np.ndarray]] = [[] for _ in CIRCUITS]
     for few in few_heads(*stored):
-        products = [circuits(widened(weights)) for weights in few]
-        for part, name in zip(parts, CIRCUITS, strict=True):
-            factors = [factor for product in products for factor in product[name]]
-            part.append(spectrum(*(change_factors(*factors) if len(products) == 2 else factors)))
+        wide = [widened(weights) for weights in few]
+        if len(wide) == 2:
+            found = changed_spectra(*wide)
+        else:
+            found = {name: spectrum(*product) for name, product in circuits(wide[0]).items()}
+        for part, values in zip(parts, found.values(), strict=True):
+            part.append(values)
     return [np.concatenate(part) for part in parts]

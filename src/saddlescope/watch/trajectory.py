@@ -10,7 +10,7 @@ import numpy as np
 from saddlescope.analysis.growth import growth_stages
 from saddlescope.core.errors import BadArgument
 from saddlescope.core.stage import Stage
-from saddlescope.spectra.growth import growth
+from saddlescope.spectra.heads import CIRCUITS
 from saddlescope.spectra.ranks import stable_rank
 
 from .store import Record
@@ -32,6 +32,8 @@ def trajectory(
     meta: dict[str, Any], records: Sequence[Record], unwritten: Sequence[int] = (), where: str = ""
 ) -> xarray.Dataset:
     """Dims time, layer, circuit, head, mode (and module, with LoRA).  unwritten: steps that only memory holds."""
+    import xarray
+
     if not records:
         raise BadArgument(f"no step is stored in {where or 'this run'} yet")
     norms = np.array(meta["start_norms"], float)
@@ -46,37 +48,50 @@ def trajectory(
         "diverged": [record.step for record in records if record.note],
         "unwritten": list(unwritten),
     }
-    found = growth(
-        [record.step for record in records],
-        meta["layers"],
-        [list(record.singular_values) for record in records],
-        list(norms),
-        scalars={"loss": [record.loss for record in records]},
-        attrs=attrs,
-    )
-    # Only the largest modes are stored: ranks and sizes come from the whole spectrum.
+    over = ("time", "layer", "circuit", "head")
+    values = _padded([record.singular_values for record in records])
     energy = np.stack([record.energy for record in records])
-    ranks = stable_rank(np.nan_to_num(found["singular_values"].values), np.nan_to_num(energy))
+    there = np.isfinite(energy)  # neither a head that a layer does not have nor a diverged step
+    # Only the largest modes are stored: ranks and sizes come from the energy of the whole spectrum.
+    ranks = stable_rank(np.nan_to_num(values), np.nan_to_num(energy))
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(energy > 0, np.sqrt(energy) / norms, 0.0)
-    there, over = np.isfinite(energy), ("time", "layer", "circuit", "head")
-    found["stable_rank"] = (over, np.where(there, ranks, np.nan))
-    found["entropy_rank"] = (over, np.stack([record.entropy_rank for record in records]))
-    found["relative_change"] = (over, np.where(there, relative, np.nan))
+    found = xarray.Dataset(
+        {
+            "singular_values": ((*over, "mode"), values),
+            "stable_rank": (over, np.where(there, ranks, np.nan)),
+            "entropy_rank": (over, np.stack([record.entropy_rank for record in records])),
+            "relative_change": (over, np.where(there, relative, np.nan)),
+            "loss": ("time", np.array([record.loss for record in records], float)),
+        },
+        coords={
+            "time": np.array([record.step for record in records], float),
+            "layer": list(meta["layers"]),
+            "circuit": list(CIRCUITS),
+        },
+        attrs=attrs,
+    )
     return _with_lora(found, meta["lora_modules"], records) if meta["lora_modules"] else found
 
 
 def _with_lora(found: xarray.Dataset, modules: Sequence[str], records: Sequence[Record]) -> xarray.Dataset:
-    spectra = [record.lora_singular_values for record in records]
-    modes = max(found.sizes["mode"], *(values.shape[1] for values in spectra))
-    found = found.pad({"mode": (0, modes - found.sizes["mode"])})
-    values = np.full((len(records), len(modules), modes), np.nan)
-    for row, stored in zip(values, spectra, strict=True):
-        row[: stored.shape[0], : stored.shape[1]] = stored
+    values = _padded([record.lora_singular_values for record in records], found.sizes["mode"])
+    found = found.pad({"mode": (0, values.shape[-1] - found.sizes["mode"])})
     there = np.isfinite(values[..., 0])
     found["lora_singular_values"] = (("time", "module", "mode"), values)
     found["lora_stable_rank"] = (("time", "module"), np.where(there, stable_rank(np.nan_to_num(values)), np.nan))
     return found.assign_coords(module=list(modules))
+
+
+def _padded(spectra: Sequence[np.ndarray], modes: int = 0) -> np.ndarray:
+    """Stacked over time; modes that a step did not keep are NaN."""
+    modes = max(modes, *(values.shape[-1] for values in spectra))
+    return np.stack(
+        [
+            np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, modes - values.shape[-1])], constant_values=np.nan)
+            for values in spectra
+        ]
+    )
 
 
 def head_stages(found: xarray.Dataset) -> list[HeadStage]:
