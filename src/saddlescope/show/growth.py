@@ -47,7 +47,7 @@ def draw_growth(found: xarray.Dataset, path: Path, marked: Sequence[int] = ()) -
         for number, circuit in enumerate(TITLES):
             one = found.isel(circuit=number)
             layer, head = largest_change(one)
-            name = f"layer {layer_name(one['layer'].values[layer])}, head {head + 1}"
+            name = f"layer {layer_name(one['layer'].values[layer])}, head {head}"
             _draw_ranks(axes[f"rank{circuit}"], one)
             _draw_values(axes[f"values{circuit}"], one.isel(layer=layer, head=head))
             _draw_spectra(axes[f"spectrum{circuit}"], one.isel(layer=layer, head=head))
@@ -63,9 +63,8 @@ def draw_growth(found: xarray.Dataset, path: Path, marked: Sequence[int] = ()) -
 
 
 def layer_name(label: str) -> str:
-    """Counted from one, as people do."""
-    stack, _, number = str(label).rpartition(".")
-    return f"{stack} {int(number) + 1}".strip() if number.isdigit() else str(label)
+    """Counted from 0, as in the names of checkpoints; stacks by their name."""
+    return str(label).replace(".", " ")
 
 
 def largest_change(found: xarray.Dataset) -> tuple[int, int]:

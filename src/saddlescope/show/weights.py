@@ -161,8 +161,10 @@ def series(found: Mapping[str, Any]) -> Rows:
         ]
         table.add_row(number(step, 9), *cells)
     stages = found["stages"]
-    words = [f"{len(stages)} directions were learned; the first:"] if stages else ["no direction stands out"]
-    for stage in stages[:5]:
+    words = ["no direction stands out"]
+    if stages:
+        words = [f"{len(stages)} directions grew above a tenth of their head's largest; the first and the last:"]
+    for stage in [*stages[:3], *stages[max(3, len(stages) - 2) :]]:
         where = f"layer {stage['layer']}, head {stage['head']}, {stage['circuit']}"
         words.append(f"  step {number(stage['step'], 6)}: direction {stage['direction']} of {where}")
     findings = [f"[red]{escape(finding['kind'])}[/]: {escape(finding['message'])}" for finding in found["findings"]]
@@ -190,4 +192,6 @@ def _span(texts: Sequence[str]) -> str:
 
 
 def _share(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.3g}%"
+    if value is None:
+        return "-"
+    return f"{100 * value:.3g}%" if value < 1 else f"{value:.3g} x"

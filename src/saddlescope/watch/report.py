@@ -12,7 +12,7 @@ import numpy as np
 from saddlescope.core.errors import BadArgument
 from saddlescope.core.files import write_whole
 from saddlescope.core.ink import BLACK, GREY, ramp
-from saddlescope.show.growth import LAYERS, SHOWN_MODES, TITLES
+from saddlescope.show.growth import LAYERS, SHOWN_MODES, TITLES, layer_name
 from saddlescope.show.style import STYLE, SUFFIXES
 
 from .trajectory import head_stages
@@ -36,8 +36,8 @@ th {{ border-bottom: 1px solid #999; font-weight: 600 }}
 {figure}
 {notes}
 <h2>Directions by the time they were learned</h2>
-<p>A direction counts if it ends at more than a tenth of its head's largest; its step is where its singular value passes
-half of what it ends at, for good.</p>
+<p>A direction is there from the step on at which its singular value stays above a tenth of the largest that its head
+ends at. Layers and heads are counted from 0, as in names of checkpoints.</p>
 {table}
 </body></html>
 """
@@ -86,17 +86,11 @@ def _table(found: xarray.Dataset) -> str:
     cells = []
     for layer, circuit, head, stage in stages[:LISTED_STAGES]:
         size = f"{stage.extra['singular_value']:.3g}"
-        cells.append((f"{stage.time:.0f}", _layer(layer), circuit, head + 1, stage.extra["mode"], size))
+        cells.append((f"{stage.time:.0f}", layer_name(layer), circuit, head, stage.extra["mode"], size))
     heads = ("step", "layer", "circuit", "head", "direction", "singular value at the end")
     rows = [f"<tr>{''.join(f'<td>{html.escape(str(cell))}</td>' for cell in row)}</tr>" for row in cells]
     more = f"<p>And {len(stages) - LISTED_STAGES} later ones.</p>" if len(stages) > LISTED_STAGES else ""
     return f"<table><tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr>{''.join(rows)}</table>{more}"
-
-
-def _layer(label: str) -> str:
-    """Counted from one, as people do."""
-    stack, _, number = str(label).rpartition(".")
-    return f"{stack} {int(number) + 1}".strip() if number.isdigit() else str(label)
 
 
 def _figure(found: xarray.Dataset) -> Any:
@@ -161,7 +155,7 @@ def _draw_layers(axes: Any, found: xarray.Dataset) -> None:
     """The legend of both panels of ranks; of many layers, some."""
     from matplotlib.lines import Line2D
 
-    labels = [_layer(label) for label in found["layer"].values]
+    labels = [layer_name(label) for label in found["layer"].values]
     colours = ramp(LAYERS, len(labels))
     shown = np.unique(np.linspace(0, len(labels) - 1, min(len(labels), 8)).round().astype(int))
     lines = [Line2D([], [], color=colours[place]) for place in shown]
@@ -186,8 +180,8 @@ def _draw_values(axes: Any, found: xarray.Dataset, number: int, circuit: str) ->
     there = np.isfinite(curves[:, 0])
     for mode, colour in enumerate(ramp((BLACK, "#0072B2", "#9fc9e6"), curves.shape[1])):
         axes.plot(found["time"].values[there], curves[there, mode], color=colour)
-    label = _layer(found["layer"].values[layer])
-    axes.set_title(f"largest change: layer {label}, head {head + 1}")
+    label = layer_name(found["layer"].values[layer])
+    axes.set_title(f"largest change: layer {label}, head {head}")
     axes.set_ylabel(f"{curves.shape[1]} largest singular values of Δ{circuit}")
     if there.any():
         top = np.nanmax(curves)
