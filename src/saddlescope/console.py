@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from .core.errors import BadArgument
+from .core.words import printable
 
 Json = Annotated[bool, Parameter(negative="", help="Print one strict JSON value instead of a table.")]
 
@@ -25,8 +26,12 @@ def print_result(what: Any, json: bool) -> int:
 
     console = Console()
     for part in what if isinstance(what, list) else [what]:
-        # What a person may want to copy (paths, settings) is not to be coloured or broken.
-        console.print(part, highlight=not isinstance(part, str), soft_wrap=isinstance(part, str))
+        if isinstance(part, str):
+            # What a person may want to copy (paths, settings) is not to be coloured or broken, and names out of files
+            # are no markup and no commands to the terminal.
+            console.print(printable(part), highlight=False, soft_wrap=True, markup=False)
+        else:
+            console.print(part, highlight=True)
     return 0
 
 

@@ -101,7 +101,8 @@ def open_adapter(where: str | Path) -> Adapter:
     biases = [key for key in rest if re.search(r"\.lora_B(\..*)?\.bias$", key)]
     if biases:
         notes.append(f"lora_bias: left out, a bias has no spectrum: {listed(biases)}")
-    others = [key for key in rest if key not in set(biases)]
+    known = set(biases)
+    others = [key for key in rest if key not in known]
     if others:
         notes.append(f"left out, saved whole beside the factors (modules_to_save and the like): {listed(others)}")
     return Adapter(str(where), folder, config, tuple(modules), tuple(notes), weights)

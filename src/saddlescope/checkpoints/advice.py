@@ -13,24 +13,10 @@ from saddlescope.core.errors import BadArgument
 
 from .difference import Difference, Module
 from .lora import allocate, ranks_for_energy
+from .peft_names import architecture, peft_names, tied
 
 CONV1D = re.compile(r"(^|\.)(c_attn|c_proj|c_fc|q_attn)\.weight$")
 """GPT-2 stores these as [in, out]; every other linear layer is [out, in]."""
-
-BODIES = {
-    "gpt2": "transformer",
-    "gptj": "transformer",
-    "gpt_neo": "transformer",
-    "codegen": "transformer",
-    "falcon": "transformer",
-    "gpt_neox": "gpt_neox",
-    "bert": "bert",
-    "roberta": "roberta",
-    "vit": "vit",
-    "deit": "deit",
-    "opt": "model",
-}
-"""Where a model with a head keeps its body; files of the body alone leave it out of their names."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +34,7 @@ class Advice:
     residual: float
     relative_residual: float
     left_out: list[dict[str, str]]
+    remarks: list[str]
     config: dict[str, Any]
     energy: float | None
     budget: int | None
@@ -65,6 +52,7 @@ class Advice:
             "energy": self.energy,
             "budget": self.budget,
             "left_out": self.left_out,
+            "remarks": self.remarks,
         }
 
 
@@ -84,7 +72,12 @@ def advise(found: Difference, *, energy: float = 1.0, budget: int | None = None)
     else:
         ranks = allocate(above, [module.parameters_per_rank for module in chosen], budget)
     wanted = {module.name: rank for module, rank in zip(chosen, ranks, strict=True) if rank}
-    names = _peft_names(found, wanted)
+    left_out += [
+        {"name": module.name, "reason": "not within the budget"}
+        for module in chosen
+        if module.rank_above_floor and module.name not in wanted
+    ]
+    names = _names(found, wanted)
     turned = _turned(found.modules)
     total = sum(module.spectrum.energy for module in found.modules)
     rest = sum(module.spectrum.residual(wanted.get(module.name, 0)) ** 2 for module in found.modules)
@@ -97,10 +90,36 @@ def advise(found: Difference, *, energy: float = 1.0, budget: int | None = None)
         residual=math.sqrt(rest),
         relative_residual=math.sqrt(rest / total) if total else 0.0,
         left_out=left_out,
+        remarks=_remarks(found, wanted),
         config=_config(found, {names[name]: rank for name, rank in wanted.items()}, bool(turned & set(wanted))),
         energy=None if budget is not None else energy,
         budget=budget,
     )
+
+
+def _remarks(found: Difference, wanted: Mapping[str, int]) -> list[str]:
+    """What the advice does not show by itself."""
+    remarks = []
+    config = found.config or {}
+    if tied([module.name for module in found.modules], config) and any(
+        module.kind == "embedding" and module.name in wanted for module in found.modules
+    ):
+        remarks.append(
+            "the output matrix is tied to the embedding, which PEFT adapts on the way in only: the "
+            "residual holds after "
+            "merge_and_unload()"
+        )
+    coarse = [module.name for module in found.modules if module.name in wanted and module.outliers]
+    if coarse:
+        remarks.append(
+            f"{coarse[0]} and {len(coarse) - 1} more: rows or columns of huge weights are rounded so "
+            f"coarsely that their "
+            "errors are among the strongest directions; a LoRA of the advised rank keeps those first, and "
+            "needs a higher one"
+        )
+    if found.adapter is None and not config:
+        remarks.append("there is no config.json: names of modules are those of the file, which PEFT may know by others")
+    return remarks
 
 
 def _candidates(modules: Iterable[Module]) -> tuple[list[Module], list[dict[str, str]]]:
@@ -125,18 +144,11 @@ def _turned(modules: Iterable[Module]) -> frozenset[str]:
     return frozenset(m.name for m in modules if conv1d and CONV1D.search(m.name))
 
 
-def _peft_names(found: Difference, wanted: Mapping[str, int]) -> dict[str, str]:
-    """Module paths as the model with its head has them."""
-    config = found.config or {}
-    body = BODIES.get(str(config.get("model_type")), "")
-    architectures = config.get("architectures") or [""]
-    headed = isinstance(architectures, list) and not str(architectures[0]).endswith("Model")
-    bare = not any(module.name.startswith(f"{body}.") for module in found.modules)
-    prefix = f"{body}." if body and bare and headed and str(architectures[0]) else ""
-    return {
-        name: name if found.adapter is not None and found.tuned is None else prefix + name.removesuffix(".weight")
-        for name in wanted
-    }
+def _names(found: Difference, wanted: Mapping[str, int]) -> dict[str, str]:
+    if found.adapter is not None and found.tuned is None:
+        return {name: name for name in wanted}
+    every = peft_names([module.name for module in found.modules], found.config or {})
+    return {name: every[name] for name in wanted}
 
 
 def _config(found: Difference, ranks: Mapping[str, int], turned: bool) -> dict[str, Any]:
@@ -144,8 +156,7 @@ def _config(found: Difference, ranks: Mapping[str, int], turned: bool) -> dict[s
     ordered = dict(sorted(ranks.items(), key=lambda pair: (-len(pair[0]), pair[0])))
     common = Counter(ranks.values()).most_common(1)[0][0] if ranks else 1
     given = found.adapter.config if found.adapter is not None else {}
-    architectures = (found.config or {}).get("architectures") or [""]
-    causal = re.search(r"(CausalLM|LMHeadModel)$", str(architectures[0])) is not None
+    causal = re.search(r"(CausalLM|LMHeadModel)$", architecture(found.config or {})) is not None
     return {
         "peft_type": "LORA",
         "task_type": given.get("task_type", "CAUSAL_LM" if causal else None),

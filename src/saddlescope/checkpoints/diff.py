@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -26,10 +27,15 @@ from .read import Checkpoint, open_checkpoint
 NAMES_SHOWN = 3
 
 EMBEDDINGS = re.compile(
-    r"(^|\.)(wte|wpe|shared|embed_tokens|embed_positions|embed_in|tok_embeddings|relative_attention_bias"
+    r"(^|\.)(wte|wpe|shared|embed_tokens|embed_in|tok_embeddings|relative_attention_bias"
     r"|(word|position|token_type|token|patch)_embeddings?)\.weight$"
 )
 """Weights of lookups, by the names that are in use: their shape does not tell them from linear layers."""
+
+POSITIONS = re.compile(r"(^|\.)embed_positions\.weight$")
+"""Lookups with an offset of their own (OPT, BART), which PEFT's wrapper for embeddings does not know."""
+
+STACKED = re.compile(r"\.experts\.\d+\.")
 
 
 def diff(
@@ -56,6 +62,9 @@ def diff(
     if is_adapter(tuned):
         return _diff_base_and_adapter(open_checkpoint(base), open_adapter(tuned), mapping, heads, tick)
     return _diff_checkpoints(open_checkpoint(base), open_checkpoint(tuned), mapping, exact, exact_base, heads, tick)
+
+
+Expert = Callable[[str, int], np.ndarray]
 
 
 # ---- two checkpoints -------------------------------------------------------------------------------------
@@ -103,11 +112,12 @@ def _diff_checkpoints(
     costs = [matrix.size for matrix in matrices] + [_size_of(layer, base) for layer in layers]
     done, total = 0, sum(costs)
     modules, changes = [], {}
+    experts = [_last_expert(checkpoint) for checkpoint in (base, tuned)]
     for matrix in matrices:
         tick(done / total, matrix.name)
         change = MatrixChange(
-            _rows(base, matrix.key, matrix),
-            _rows(tuned, matrix.partner, matrix),
+            _rows(base, matrix.key, matrix, experts[0]),
+            _rows(tuned, matrix.partner, matrix, experts[1]),
             matrix.shape,
             exact_base=exact_base,
             exact=exact,
@@ -127,13 +137,18 @@ def _diff_checkpoints(
 
 def _notes_on_names(base: Checkpoint, tuned: Checkpoint, names: Mapping[str, str]) -> list[str]:
     notes = []
+    partners = set(names.values())
     for checkpoint, missing in (
         (base, [name for name in base.tensors if name not in names]),
-        (tuned, [name for name in tuned.tensors if name not in set(names.values())]),
+        (tuned, [name for name in tuned.tensors if name not in partners]),
     ):
         if missing:
             # A tied output matrix is stored once: its absence from one end says nothing.
-            tied = " (the output matrix is tied to the embedding)" if missing == ["lm_head.weight"] else ""
+            tied = (
+                " (an output matrix that is tied to the embedding is stored once)"
+                if missing == ["lm_head.weight"]
+                else ""
+            )
             notes.append(f"only in {checkpoint.where}: {listed(missing)}{tied}")
     renamed = next(((a, b) for a, b in names.items() if a != b), None)
     if renamed:
@@ -150,52 +165,67 @@ def _matrices(base: Checkpoint, tuned: Checkpoint, names: Mapping[str, str], not
             if len(shape) == 2 and len(other) == 2 and shape[1] == other[1] and min(shape[0], other[0]) > 1:
                 both = min(shape[0], other[0])
                 notes.append(f"{key} was resized from {shape[0]} to {other[0]} rows: the first {both} are compared")
-                yield _Matrix(key, key, partner, (both, shape[1]), _kind(key), remark="resized")
+                # An adapter has the base's rows: one whose rows became fewer cannot be written.
+                kind = _kind(key) if shape[0] == both else "matrix that lost rows"
+                yield _Matrix(key, key, partner, (both, shape[1]), kind, remark="resized")
             else:
                 notes.append(f"{key} has the shape {shape} in {base.where} and {other} in {tuned.where}: left out")
             continue
         if len(shape) == 3 and "expert" in key and min(shape[1:]) > 1:
             for part in range(shape[0]):
                 yield _Matrix(f"{key}[{part}]", key, partner, (shape[1], shape[2]), "expert", part)
-        elif len(shape) >= 2 and min(flat := (shape[0], math.prod(shape[1:]))) > 1:
-            yield _Matrix(key, key, partner, flat, _kind(key) if len(shape) == 2 else "kernel")
+        elif len(shape) == 2:
+            yield _Matrix(key, key, partner, (shape[0], shape[1]), _kind(key))
+        elif len(shape) > 2 and min(flat := (shape[0], math.prod(shape[1:]))) > 1:
+            yield _Matrix(key, key, partner, flat, "kernel")
 
 
 def _kind(key: str) -> str:
     """Whether this is the weight of a linear layer or of an embedding, or a matrix that belongs to no such module."""
     if not key.endswith(".weight"):
         return "parameter"
+    if POSITIONS.search(key):
+        return "table of positions"
+    if STACKED.search(key):
+        return "expert, which transformers stacks into one parameter"
     return "embedding" if EMBEDDINGS.search(key) else "linear"
 
 
-def _rows(checkpoint: Checkpoint, key: str, matrix: _Matrix) -> Callable[[int, int], np.ndarray]:
+def _last_expert(checkpoint: Checkpoint) -> Expert:
+    """One matrix of a stack is read whole: rows of a stack are its matrices. The last is kept while pieces are
+    taken."""
+    return functools.lru_cache(maxsize=1)(lambda key, part: checkpoint.rows(key, part, part + 1)[0])
+
+
+def _rows(checkpoint: Checkpoint, key: str, matrix: _Matrix, expert: Expert) -> Callable[[int, int], np.ndarray]:
     part = matrix.part
     if part is not None:
-        return lambda start, stop: checkpoint.rows(key, part, part + 1)[0, start:stop]
+        return lambda start, stop: expert(key, part)[start:stop]
     # A convolution's kernel is a matrix from all that it looks at to its channels.
     return lambda start, stop: checkpoint.rows(key, start, min(stop, matrix.shape[0])).reshape(-1, matrix.shape[1])
 
 
 def _module(matrix: _Matrix, change: MatrixChange, base: Checkpoint, tuned: Checkpoint) -> Module:
+    first, second = base.tensors[matrix.key].dtype, tuned.tensors[matrix.partner].dtype
     try:
         summary = change.summary
-    except ValueError as error:
-        raise BadArgument(f"{matrix.name}: {error}: the difference would mean nothing") from error
-    first, second = base.tensors[matrix.key].dtype, tuned.tensors[matrix.partner].dtype
-    found = Module(
-        name=matrix.name,
-        shape=matrix.shape,
-        dtype=first if first == second else f"{first} -> {second}",
-        relative_change=summary.relative_change,
-        spectrum=change.spectrum,
-        rank_above_floor=change.rank_above_floor,
-        floor=change.floor,
-        hidden_at_least=change.hidden_at_least,
-        unchanged=summary.unchanged,
-        grids=(summary.grids[0].name, summary.grids[1].name),
-        kind=matrix.kind,
-        remark=matrix.remark,
-    )
+        found = Module(
+            name=matrix.name,
+            shape=matrix.shape,
+            dtype=first if first == second else f"{first} -> {second}",
+            relative_change=summary.relative_change,
+            spectrum=change.spectrum,
+            rank_above_floor=change.rank_above_floor,
+            floor=change.floor,
+            hidden_at_least=change.hidden_at_least,
+            unchanged=summary.unchanged,
+            grids=(summary.grids[0].name, summary.grids[1].name),
+            kind=matrix.kind,
+            outliers=change.outliers_dominate,
+            remark=matrix.remark,
+        )
+    except (ValueError, ArithmeticError) as error:  # of which LinAlgError is the first kind
+        raise BadArgument(f"{matrix.name}: {error}: its difference would mean nothing") from error
     change.release()
     return found
 
@@ -315,10 +345,23 @@ def _product(adapter: Adapter, module: AdapterModule) -> ProductChange:
         raise BadArgument(f"{adapter.where}: {module.name}: {error}") from error
 
 
-def _adapted(module: AdapterModule, name: str, change: ProductChange, relative: float | None) -> Module:
+def _norm(base: Checkpoint, key: str) -> float:
+    shape = base.tensors[key].shape
+    step = max(1, (1 << 21) // shape[1])
+    pieces = (base.rows(key, start, start + step).astype(np.float64) for start in range(0, shape[0], step))
+    return math.sqrt(sum(float(np.vdot(piece, piece)) for piece in pieces))
+
+
+def _adapted(
+    module: AdapterModule,
+    name: str,
+    change: ProductChange,
+    relative: float | None = None,
+    shape: tuple[int, ...] | None = None,
+) -> Module:
     return Module(
         name=name,
-        shape=change.shape,
+        shape=(shape[0], shape[1]) if shape else change.shape,
         dtype=change.stored[0].dtype.name,
         relative_change=relative,
         spectrum=change.spectrum,
@@ -335,7 +378,7 @@ def _diff_adapter(adapter: Adapter, tick: Tick) -> Difference:
     for number, module in enumerate(adapter.modules):
         tick(number / len(adapter.modules), module.name)
         change = changes[module.name] = _product(adapter, module)
-        modules.append(_adapted(module, module.name, change, None))
+        modules.append(_adapted(module, module.name, change))
     notes = [*adapter.notes, "heads need the base: saddlescope diff BASE ADAPTER"]
     return Difference(adapter.where, None, None, notes, modules, [], changes, None, adapter)
 
@@ -362,10 +405,9 @@ def _diff_base_and_adapter(
         turned = module.transposed if shape[0] == shape[1] else shape == change.shape[::-1]
         if shape != (change.shape[::-1] if turned else change.shape):
             raise BadArgument(f"{module.name} of {adapter.where} is {change.shape}, {key} of {base.where} is {shape}")
-        values = base.read(key).astype(np.float64)
-        size = float(np.linalg.norm(values))
+        size = _norm(base, key)
         relative = math.sqrt(change.spectrum.energy) / size if size else math.inf
-        modules.append(_adapted(module, key, change, relative))
+        modules.append(_adapted(module, key, change, relative, shape))
         changes[key], products[key] = change, (change, turned)
 
     def after(key: str) -> np.ndarray:

@@ -10,7 +10,7 @@ from typing import Any
 from saddlescope.spectra.heads import HeadChange
 from saddlescope.spectra.matrix import MatrixChange, Spectrum
 from saddlescope.spectra.product import ProductChange
-from saddlescope.spectra.ranks import energy_rank
+from saddlescope.spectra.ranks import energy_rank, numerical_rank
 
 from .adapter import Adapter
 
@@ -25,8 +25,9 @@ class Module:
 
     hidden_at_least: directions below the floor that the energy of the change proves.  unchanged: share of entries
     that are equal at both ends.  kind: linear, embedding, or what a LoRA cannot change: expert, kernel, parameter.
-    rank: of an adapter, its r.  grids: formats on which the numbers of both ends lie.  remark: a word on what is
-    particular about it.
+    outliers: whether
+    rounding of huge rows or columns is among its strongest directions.  rank: of an adapter, its r.  grids: formats
+    on which the numbers of both ends lie.  remark: a word on what is particular about it.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Module:
     hidden_at_least: int = 0
     unchanged: float | None = None
     kind: str = "linear"
+    outliers: bool = False
     rank: int | None = None
     grids: tuple[str, str] = ("", "")
     remark: str = ""
@@ -57,6 +59,12 @@ class Module:
     def parameters_per_rank(self) -> int:
         return sum(self.shape)
 
+    def _numerical_rank(self) -> int | None:
+        """As numpy.linalg.matrix_rank counts in float64; None where not all singular values are known."""
+        if not self.spectrum.complete:
+            return None
+        return int(numerical_rank(self.spectrum.singular_values, max(self.shape) * 2.0**-52))
+
     def to_dict(self) -> dict[str, Any]:
         least, most = self.spectrum.entropy_rank_bounds
         held = self.spectrum
@@ -69,6 +77,7 @@ class Module:
             # Of a spectrum whose top alone is known, the middle of what it can be.
             "entropy_rank": math.sqrt(least * most),
             "entropy_rank_bounds": [least, most],
+            "numerical_rank": self._numerical_rank(),
             "energy_rank_90": _energy_rank(held, 0.9),
             "energy_rank_99": _energy_rank(held, 0.99),
             "rank_above_floor": self.rank_above_floor,

@@ -26,11 +26,15 @@ from .difference import Difference
 def extract(found: Difference, advice: Advice, folder: Path, *, tick: Tick = silent) -> dict[str, Any]:
     """The adapter of these ranks in `folder`, which appears whole; returns the residual that its stored factors
     leave."""
+    from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
     check_folder(folder)
     if not advice.ranks:
-        raise BadArgument("there is nothing to extract: no change of a linear layer or embedding is above the floor")
+        why = (
+            f"--budget {advice.budget} buys no direction" if advice.budget is not None else "nothing is above the floor"
+        )
+        raise BadArgument(f"there is nothing to extract: {why}")
     if any(module.remark == "DoRA" for module in found.modules):
         raise BadArgument(
             "a DoRA adapter cannot be shrunk, its magnitudes belong to B A as it is: merge it into the "
@@ -62,7 +66,10 @@ def extract(found: Difference, advice: Advice, folder: Path, *, tick: Tick = sil
     partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
     try:
         partial.mkdir(parents=True)
-        save_file(tensors, partial / "adapter_model.safetensors", {"format": "pt"})
+        try:
+            save_file(tensors, partial / "adapter_model.safetensors", {"format": "pt"})
+        except SafetensorError as error:
+            raise OSError(f"cannot write {folder}: {error}") from error
         (partial / "adapter_config.json").write_text(json.dumps(advice.config, indent=1) + "\n")
         if folder.is_dir():
             folder.rmdir()

@@ -16,6 +16,8 @@ def matched_names(base: Iterable[str], tuned: Iterable[str]) -> dict[str, str]:
     there = set(tuned)
     same = {name: name for name in base if name in there}
     best = same
+    if len(same) == min(len(base), len(there)):
+        return same
     for own, other in _prefixes(base, tuned):
         found = {
             name: other + name.removeprefix(own)
@@ -23,8 +25,7 @@ def matched_names(base: Iterable[str], tuned: Iterable[str]) -> dict[str, str]:
             if name.startswith(own) and other + name.removeprefix(own) in there
         }
         # A name that is there as it stands needs no prefix.
-        taken = set(same.values())
-        found = {name: partner for name, partner in found.items() if name not in same and partner not in taken} | same
+        found = {name: partner for name, partner in found.items() if name not in same and partner not in same} | same
         if len(found) > len(best):
             best = found
     return {name: best[name] for name in base if name in best}

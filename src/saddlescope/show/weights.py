@@ -11,6 +11,9 @@ from typing import Any
 
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
+
+from saddlescope.core.words import printable
 
 from .tables import Rows, number
 
@@ -51,7 +54,7 @@ def _modules(modules: Sequence[Mapping[str, Any]], *, alone: bool, full: bool) -
     above = _shared_start([module["name"] for module in modules])
     for module in modules:
         name = module["name"].removeprefix(above).removesuffix(".weight")
-        groups.setdefault(re.sub(r"\d+", "*", name) if grouped else name, []).append(module)
+        groups.setdefault(_kind(name) if grouped else name, []).append(module)
     size = ["of r"] if alone else ["change"]
     title = "change of each kind of matrix: medians, and the range of ranks" if grouped else "change of each matrix"
     numbers = ["shape", *size, "stable rank", "random", "entropy", "above floor", "top / floor"]
@@ -65,7 +68,7 @@ def _modules(modules: Sequence[Mapping[str, Any]], *, alone: bool, full: bool) -
             if module["floor"] and module["singular_values"]
         ]
         table.add_row(
-            escape(name),
+            _safe(name),
             *([str(len(group))] if grouped else []),
             _span([" x ".join(map(str, module["shape"])) for module in group]),
             _span([str(module["rank"]) for module in group])
@@ -99,7 +102,7 @@ def _heads(heads: Sequence[Mapping[str, Any]]) -> Table:
     )
     for (stack, layer, circuit), group in groups.items():
         table.add_row(
-            *([stack] if stacks else []),
+            *([_safe(stack)] if stacks else []),
             circuit,
             str(layer),
             str(len(group)),
@@ -114,16 +117,21 @@ def _heads(heads: Sequence[Mapping[str, Any]]) -> Table:
 def _advice(lora: Mapping[str, Any]) -> list[Any]:
     ranks = lora["rank_pattern"]
     if not ranks:
-        return ["LoRA: no change of a linear layer or embedding is above the floor"]
+        why = (
+            f"{lora['budget']:,} parameters buy no direction"
+            if lora["budget"] is not None
+            else "nothing above the floor"
+        )
+        return [f"LoRA: none, {why}"]
     how = f"the best for {lora['budget']:,} parameters" if lora["budget"] is not None else "directions above the floor"
     if lora["energy"] is not None and lora["energy"] < 1:
         how = f"{lora['energy']:.4g} of the energy above the floor"
     groups: dict[str, list[int]] = {}
     for name, rank in ranks.items():
-        groups.setdefault(re.sub(r"\d+", "*", name), []).append(rank)
+        groups.setdefault(_kind(name), []).append(rank)
     table = _columns(f"LoRA ranks: {how}", ["module"], ["layers", "rank"])
     for name, found in groups.items():
-        table.add_row(escape(name), str(len(found)), _range(found))
+        table.add_row(_safe(name), str(len(found)), _range(found))
     lines = [
         f"{lora['parameters']:,} parameters; leaves {number(lora['relative_residual'], 3)} of the change's norm "
         f"({number(lora['residual'], 6)})"
@@ -137,6 +145,7 @@ def _advice(lora: Mapping[str, Any]) -> list[Any]:
     for row in lora["left_out"]:
         reasons.setdefault(row["reason"], []).append(row["name"])
     lines += [f"no LoRA for {len(names)} matrices ({names[0]}, ...): {reason}" for reason, names in reasons.items()]
+    lines += [f"note: {words}" for words in lora["remarks"]]
     return [table, *lines]
 
 
@@ -167,9 +176,22 @@ def series(found: Mapping[str, Any]) -> Rows:
     for stage in [*stages[:3], *stages[max(3, len(stages) - 2) :]]:
         where = f"layer {stage['layer']}, head {stage['head']}, {stage['circuit']}"
         words.append(f"  step {number(stage['step'], 6)}: direction {stage['direction']} of {where}")
-    findings = [f"[red]{escape(finding['kind'])}[/]: {escape(finding['message'])}" for finding in found["findings"]]
-    checked = findings or [f"{len(found['checkpoints'])} checkpoints: no duplicates, jumps, gaps or NaN"]
+    findings = [
+        Text.assemble((printable(finding["kind"]), "red"), ": ", printable(finding["message"]))
+        for finding in found["findings"]
+    ]
+    checked: list[Any] = findings or [f"{len(found['checkpoints'])} checkpoints: no duplicates, jumps, gaps or NaN"]
     return Rows([dict(found)], [table, *words, *checked, *(f"note: {note}" for note in found["notes"])])
+
+
+def _safe(name: str) -> str:
+    """A name out of a file, for a cell of a table."""
+    return escape(printable(name))
+
+
+def _kind(name: str) -> str:
+    """A number that is a whole part of a name counts layers or experts; those in fc1 and fc2 tell names apart."""
+    return re.sub(r"(^|\.)\d+(?=\.|$)|\[\d+\]", lambda found: "[*]" if found[0][0] == "[" else f"{found[1]}*", name)
 
 
 def _median(values: Any) -> float | None:

@@ -85,6 +85,13 @@ def largest(left: np.ndarray, right: np.ndarray, rng: np.random.Generator, steps
     return np.linalg.norm(image, ord=2, axis=(-2, -1))
 
 
+def own_error(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Up to what size singular values of left @ rightᵀ may be errors of computing them, from factors of 64 bits."""
+    # QR errs column by column, so the columns' own lengths count, and not the longest of all.
+    lengths = np.linalg.norm(left, axis=-2) * np.linalg.norm(right, axis=-2)
+    return 8 * np.finfo(np.float64).eps * np.sqrt((lengths**2).sum(-1) * left.shape[-1])
+
+
 def _triangle(matrix: np.ndarray) -> np.ndarray:
     return np.asarray(np.linalg.qr(matrix, mode="r"))
 

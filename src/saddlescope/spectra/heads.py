@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .arrays import numpy_of
-from .factored import change_factors, gram_spectrum, largest, norm, spectrum
+from .factored import change_factors, gram_spectrum, largest, norm, own_error, spectrum
 from .layouts import HeadWeights
-from .product import MARGIN
+from .product import DRAWS, MARGIN
 from .ranks import stable_rank
 from .rounding import rounding_error
 
@@ -91,24 +91,28 @@ def head_changes(
     stored_before = HeadWeights(*map(numpy_of, before))
     stored_after = HeadWeights(*map(numpy_of, after))
     wide_before, wide_after = widened(stored_before), widened(stored_after)
-    noise = HeadWeights(
-        *(
-            wide + rounding_error(after, rng) - (0.0 if exact_base else rounding_error(before, rng))
-            for wide, before, after in zip(wide_before, stored_before, stored_after, strict=True)
-        )
-    )
     chance = HeadWeights(*(random_change(a, b, rng) for a, b in zip(wide_before, wide_after, strict=True)))
-    start, end = circuits(wide_before), circuits(wide_after)
-    rounded, random = circuits(noise), circuits(chance)
+    start, end, random = circuits(wide_before), circuits(wide_after), circuits(chance)
+    factors = {name: change_factors(*start[name], *end[name]) for name in CIRCUITS}
+    floors = {name: own_error(*factors[name]) for name in CIRCUITS}
+    ends = [(end, wide_after, stored_after), *([] if exact_base else [(start, wide_before, stored_before)])]
+    for _ in range(DRAWS):
+        # Errors change the products at both ends; both changes side by side are the change's own error.
+        parts: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {name: [] for name in CIRCUITS}
+        for products, wide, stored in ends:
+            rounded = HeadWeights(*(w + rounding_error(s, rng) for w, s in zip(wide, stored, strict=True)))
+            for name, product in circuits(rounded).items():
+                parts[name].append(change_factors(*products[name], *product))
+        for name, found in parts.items():
+            left, right = (np.concatenate(side, -1) for side in zip(*found, strict=True))
+            floors[name] = np.maximum(floors[name], MARGIN * largest(left, right, rng))
     for name in CIRCUITS:
-        values = spectrum(*change_factors(*start[name], *end[name]))
+        values = spectrum(*factors[name])
         size = norm(*start[name])
         change = np.sqrt((values**2).sum(-1))
         relative = np.divide(change, size, out=np.full_like(change, np.inf), where=size > 0)
-        # The error of a rounded product is itself a change: of the start, by errors alone.
-        floor = MARGIN * largest(*change_factors(*start[name], *rounded[name]), rng)
         by_chance = stable_rank(gram_spectrum(*change_factors(*start[name], *random[name])))
-        yield HeadChange(name, values, np.where(change > 0, relative, 0.0), floor, by_chance)
+        yield HeadChange(name, values, np.where(change > 0, relative, 0.0), floors[name], by_chance)
 
 
 def random_change(before: np.ndarray, after: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .arrays import grid_of, stored_precision, ulp
+from .arrays import BFLOAT16, grid_of, stored_precision, ulp
 from .ranks import entropy_rank, entropy_rank_bounds, stable_rank
 from .rounding import Piece, Whitening, rounding_variance, whiten
 from .top import Sweep, Triplets, all_singular_values, top_triplets
@@ -86,6 +86,14 @@ class Summary(NamedTuple):
         return float(np.sqrt(self.energy / self.base_energy)) if self.base_energy else float("inf")
 
 
+def _finest(grids: set[np.dtype]) -> np.dtype:
+    """The format that holds all of these: of the two 16-bit ones neither holds the other."""
+    if not grids:
+        return BFLOAT16
+    finest = max(grids, key=lambda kind: kind.itemsize)
+    return np.dtype(np.float32) if finest.itemsize == 2 and len(grids) > 1 else finest
+
+
 class MatrixChange:
     """W₁ − W₀ of a matrix [m, n] whose two ends can be read by rows.
 
@@ -119,7 +127,9 @@ class MatrixChange:
             for name, values, found in zip(("base", "tuned"), ends, grids, strict=True):
                 if not stored_precision(values.dtype):
                     raise ValueError(f"the {name} is stored as {values.dtype}, which is no float format known here")
-                found.add(grid_of(values))
+                # Zeros lie on every grid, and do not say which.
+                if values.any():
+                    found.add(grid_of(values))
             first, second = (values.astype(np.float64) for values in ends)
             for name, values in (("base", first), ("tuned", second)):
                 if not np.isfinite(values).all():
@@ -130,7 +140,7 @@ class MatrixChange:
             energy += float(np.vdot(second, second))
             base_energy += float(np.vdot(first, first))
             unchanged += second.size - int(np.count_nonzero(second))
-        finest = tuple(min(found, key=lambda kind: (-kind.itemsize, kind.name)) for found in grids)
+        finest = (_finest(grids[0]), _finest(grids[1]))
         unit = max(float(ulp(np.array([largest], kind))[0]) for kind in finest)
         return Summary(energy, base_energy, unchanged / (self.shape[0] * self.shape[1]), finest, unit)
 
@@ -139,23 +149,25 @@ class MatrixChange:
         """Of the change itself: all, or the top until what is left is negligible or below the floor."""
         if not self.summary.energy:
             values = np.zeros(min(self.shape))
-        elif self.whole:
-            values = all_singular_values(self._plain, self.shape)
         else:
-            values = self._top().values
+            top = self._top()
+            values = all_singular_values(self._plain, self.shape) if top is None else top.values
         return Spectrum(values, self.summary.energy, min(self.shape))
 
     def triplets(self, rank: int) -> Triplets:
         """The best approximation of this rank, as left [m, k], values [k], right [n, k]; values are those of
         `spectrum`."""
-        if self.whole:
+        top = self._top()
+        if top is None:
             dense = np.concatenate([piece for _, piece in self._plain()]).astype(np.float64)
-            left, values, right = np.linalg.svd(dense, full_matrices=False)
-            return Triplets(left[:, :rank], values[:rank], right[:rank].T)
-        left, values, right = self._top()
-        return Triplets(left[:, :rank], values[:rank], right[:, :rank])
+            left, values, turned = np.linalg.svd(dense, full_matrices=False)
+            top = Triplets(left, values, turned.T)
+        return Triplets(top.left[:, :rank], top.values[:rank], top.right[:, :rank])
 
-    def _top(self) -> Triplets:
+    def _top(self) -> Triplets | None:
+        """The largest; None where all are to be computed, or so many are above the floor that all cost no more."""
+        if self.whole or 4 * self.rank_above_floor > min(self.shape):
+            return None
         # No fewer than are above the floor, even where few of them hold nearly all energy.
         energy, least, floor = self.summary.energy, self.rank_above_floor, self.floor
 
@@ -172,9 +184,9 @@ class MatrixChange:
     @cached_property
     def whitening(self) -> Whitening:
         if not self.summary.energy:
-            return Whitening(np.zeros(self.shape[0]), np.zeros(self.shape[1]), 0.0, 0.0, (0, 0))
-        found = whiten(self.pieces, self.shape)
-        return found._replace(row=found.row / self.summary.unit, floor=found.floor * self.summary.unit)
+            return Whitening(np.zeros(self.shape[0]), np.zeros(self.shape[1]), 0.0, 0.0, (0, 0), 0.0)
+        found, unit = whiten(self.pieces, self.shape), self.summary.unit
+        return found._replace(row=found.row / unit, floor=found.floor * unit, coarsest=found.coarsest * unit)
 
     @cached_property
     def _above(self) -> np.ndarray:
@@ -186,8 +198,15 @@ class MatrixChange:
             values = all_singular_values(self._scaled, self.shape)
         else:
             scaling = self.whitening.row, self.whitening.column
-            values = top_triplets(self._plain, self.shape, lambda s: s[-1] < edge, scaling=scaling).values
+            found = top_triplets(self._plain, self.shape, lambda s: s[-1] < edge, scaling=scaling)
+            values = all_singular_values(self._scaled, self.shape) if found is None else found.values
         return values[values > edge]
+
+    @property
+    def outliers_dominate(self) -> bool:
+        """Whether rounding of the coarsest row or column may be stronger than a direction that was found."""
+        found = self.rank_above_floor
+        return bool(found and self.spectrum.singular_values[found - 1] < self.whitening.coarsest)
 
     @property
     def rank_above_floor(self) -> int:
@@ -198,14 +217,19 @@ class MatrixChange:
     def hidden_at_least(self) -> int:
         """A number of further directions that must be there below the floor, if the change has more energy than errors.
 
-        Each of them holds at most edge². Rounding errors hold one unit for each entry, within UNSURE of it, outside the
-        directions that were found.
+        Each of them holds at most edge². Rounding errors hold one unit for each entry outside the directions that were
+        found, within UNSURE of it and four standard deviations: the square of a difference of two even errors of
+        variance v has the variance 1.4 v².
         """
         (m, n), edge, found = self.whitening.shape, self.whitening.edge, self.rank_above_floor
         if not edge:
             return 0
         energy = sum(float(np.vdot(piece, piece)) for _, piece in self._scaled())
-        errors = (1 + UNSURE) * (m - found) * (n - found)
+        row, column = self.whitening.row * self.summary.unit, self.whitening.column
+        squares = sum(
+            float(((row[where, None] * np.sqrt(variance) * column) ** 4).sum()) for where, _, variance in self.pieces()
+        )
+        errors = (1 + UNSURE) * (m - found) * (n - found) + 4 * math.sqrt(1.4 * squares)
         proven = math.ceil(max(energy - float((self._above**2).sum()) - errors, 0.0) / edge**2)
         return min(proven, min(m, n) - found)
 
@@ -216,7 +240,8 @@ class MatrixChange:
             return
         _, _, _, grids, unit = self.summary
         # The difference of two 16-bit numbers fits into a float32 but for digits far below their own rounding.
-        kind = np.dtype(np.float32 if max(grid.itemsize for grid in grids) == 2 else np.float64)
+        narrow = max(grid.itemsize for grid in grids) == 2 and 1e-30 < unit < 1e30
+        kind = np.dtype(np.float32 if narrow else np.float64)
         fits = self.shape[0] * self.shape[1] * (4 + kind.itemsize) <= KEPT_BYTES
         made: list[Piece] = []
         for start, stop in self._ranges():

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+import ml_dtypes
 import numpy as np
 
 from .arrays import ulp
@@ -57,7 +58,8 @@ class Whitening(NamedTuple):
 
     row, column: factors √r [m], √q [n] of the change; 0 for rows and columns in which nothing changed.
     edge: singular values of the scaled change above it are no rounding.  floor: the same in units of the change, for a
-    direction spread over all rows and columns.  shape: rows and columns that changed.
+    direction spread over all rows and columns.  shape: rows and columns that changed.  coarsest: norm of the errors of
+    the coarsest row or column, a singular value that rounding may have by itself.
     """
 
     row: np.ndarray
@@ -65,6 +67,7 @@ class Whitening(NamedTuple):
     edge: float
     floor: float
     shape: tuple[int, int]
+    coarsest: float
 
 
 def rounding_variance(before: np.ndarray, after: np.ndarray, exact_base: bool = False) -> np.ndarray:
@@ -77,7 +80,9 @@ def rounding_variance(before: np.ndarray, after: np.ndarray, exact_base: bool = 
     if not exact_base:
         own = ulp(before)
         total += own * own
-    own = ulp((after.astype(np.float64) - before.astype(np.float64)).astype(after.dtype))
+    most = float(ml_dtypes.finfo(after.dtype).max)
+    change = np.clip(after.astype(np.float64) - before.astype(np.float64), -most, most)
+    own = ulp(change.astype(after.dtype))
     total += (COMPUTED_WIDER if after.dtype.itemsize == 2 else COMPUTED_ALIKE) * own * own
     total /= 12
     return total
@@ -101,9 +106,14 @@ def whiten(pieces: Callable[[], Iterable[Piece]], shape: tuple[int, int]) -> Whi
         columns |= changed.any(0)
     m, n = int(rows.sum()), int(columns.sum())
     if not m:
-        return Whitening(np.zeros(shape[0]), np.zeros(shape[1]), 0.0, 0.0, (0, 0))
+        return Whitening(np.zeros(shape[0]), np.zeros(shape[1]), 0.0, 0.0, (0, 0), 0.0)
 
     r, q = rows.astype(float), columns.astype(float)
+    of_columns, most = np.zeros(shape[1]), 0.0
+    for _, _, variance in pieces():
+        of_columns += variance.sum(0)
+        most = max(most, float(variance.sum(1).max()))
+    coarsest = float(np.sqrt(max(most, float(of_columns.max()))))
     for _ in range(SWEEPS):
         column_sums = np.zeros(shape[1])
         uneven = 0.0
@@ -119,7 +129,7 @@ def whiten(pieces: Callable[[], Iterable[Piece]], shape: tuple[int, int]) -> Whi
             break
     edge = max(noise_edge(m, n), _edge_by_few_entries(pieces(), r, q, m, n))
     spread = np.sqrt(r.sum() / m * q.sum() / n)
-    return Whitening(np.sqrt(r), np.sqrt(q), edge, float(edge / spread), (m, n))
+    return Whitening(np.sqrt(r), np.sqrt(q), edge, float(edge / spread), (m, n), coarsest)
 
 
 def noise_edge(m: int, n: int) -> float:

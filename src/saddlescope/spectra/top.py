@@ -35,8 +35,8 @@ def all_singular_values(sweep: Callable[[], Sweep], shape: tuple[int, int]) -> n
         waiting: list[np.ndarray] = []
         for where, piece in sweep():
             waiting.append(piece.astype(np.float64))
-            # Each QR repeats the work on the triangle: it waits for as many new rows as make that a small part.
-            if where.stop == m or sum(map(len, waiting)) >= 4 * n:
+            # Each QR repeats the work on the triangle: it waits for as many new rows as make that a smaller part.
+            if where.stop == m or sum(map(len, waiting)) >= (4 * n if n <= 1024 else n):
                 triangle = np.linalg.qr(np.concatenate([triangle, *waiting]), mode="r")
                 waiting = []
     return np.linalg.svd(triangle, compute_uv=False)
@@ -49,7 +49,7 @@ def top_triplets(
     *,
     first: int = 32,
     scaling: tuple[np.ndarray, np.ndarray] | None = None,
-) -> Triplets:
+) -> Triplets | None:
     """The largest singular values by randomised subspace iteration (Halko, Martinsson, Tropp 2011, Algorithm 4.4).
 
     first: how many are looked for at first; their number is doubled until `enough` says so of them, and beyond a
@@ -64,7 +64,7 @@ def top_triplets(
     rng = np.random.default_rng(0)
     while True:
         if count + SPARE > least // 4 and count != first:
-            return matrix.whole()
+            return None
         width = min(count + SPARE, least)
         block = np.concatenate([found, rng.normal(size=(shape[1], width - found.shape[1]))], 1)
         for _ in range(ROUNDS):
@@ -105,8 +105,3 @@ class _Matrix:
         for where, piece in self.sweep():
             total += piece.T @ image[where].astype(piece.dtype)
         return self.column * total
-
-    def whole(self) -> Triplets:
-        dense = np.concatenate([piece for _, piece in self.sweep()]).astype(np.float64)
-        left, values, right = np.linalg.svd(self.row * dense * self.column.T, full_matrices=False)
-        return Triplets(left, values, right.T)

@@ -15,10 +15,8 @@ from saddlescope.spectra.layouts import Layout, find_layout
 
 from .background import beside
 from .measure import Measurement, Weights, measure, wide_numpy
-from .run import Run
+from .run import METHODS, Run
 from .schedule import Schedule
-
-METHODS = {"cpu": "QR, float64", "model": "Gram matrices, float64: values to 1e-7 of a head's largest"}
 
 
 def named_leaves(params: Any) -> dict[str, Any]:

@@ -35,6 +35,11 @@ def plain(name: str) -> str:
     return ".".join(word for word in name.split(".") if word not in _WORDS)
 
 
+def numberless(name: str) -> str:
+    """A name that all layers share."""
+    return ".".join("*" if word.isdigit() else word for word in name.split("."))
+
+
 def tensors_of(model: Any, state: Mapping[str, Any] | None = None) -> dict[str, torch.Tensor]:
     """By plain name; `state` instead of the model's own where these are sharded."""
     stored = model.named_parameters(remove_duplicate=False) if state is None else state.items()

@@ -105,7 +105,7 @@ def read_series(
     modes: int = 32,
     tick: Tick = silent,
 ) -> Series:
-    """Read every checkpoint once, in the order of its step, and measure each head's change since the first.
+    """Check every checkpoint, in the order of its step, and measure each head's change since the first.
 
     folders: checkpoints, or one folder that holds them.  steps: one for each, instead of those in their names.
     mapping: where attention weights are, for a model whose names are not known here.  modes: singular values kept.

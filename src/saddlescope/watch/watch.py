@@ -17,11 +17,20 @@ from saddlescope.spectra.layouts import Layout, find_layout
 from .background import beside
 from .lora import MARK, adapter_notes, find_adapters
 from .measure import Measurement, Weights, measure, wide_numpy
-from .parameters import GATHER, config_of, heads_of_modules, leads, plain, refusal, tensors_of, trouble, unwrap
-from .run import Run
+from .parameters import (
+    GATHER,
+    config_of,
+    heads_of_modules,
+    leads,
+    numberless,
+    plain,
+    refusal,
+    tensors_of,
+    trouble,
+    unwrap,
+)
+from .run import METHODS, Run
 from .schedule import Schedule
-
-METHODS = {"cpu": "QR, float64", "model": "Gram matrices, float64: values to 1e-7 of a head's largest"}
 
 
 class Watch(Run):
@@ -147,10 +156,11 @@ class Watch(Run):
             if any(type(module).__name__ == "FullyShardedDataParallel" for module in self._model.modules()):
                 raise BadArgument(f"{error} The model is sharded by FSDP. {GATHER}") from error
             raise
-        for layer in layout.layers:
-            for key in layer.keys:
-                if key in troubles:
-                    raise refusal(key, tensors[key], troubles[key])
+        # A layer that lacks a whole tensor is left out of a layout; its siblings tell how its tensors are called.
+        wanted = {numberless(key) for layer in layout.layers for key in layer.keys}
+        for key, why in troubles.items():
+            if numberless(key) in wanted:
+                raise refusal(key, tensors[key], why)
         return layout
 
     def _weights(self, state: Mapping[str, Any] | None, copied: bool) -> Weights:
