@@ -38,5 +38,5 @@ def planted(rng, *, shapes, ranks=(1, 4, 8, 32), formats=tuple(FORMATS), sizes=(
     left, right = (np.linalg.qr(rng.normal(size=(side, rank)))[0] for side in (m, n))
     values = np.sort(rng.uniform(0.5, 1.5, rank))[::-1]
     values *= size * np.linalg.norm(weights) / np.linalg.norm(values)
-    stored = [array.astype(FORMATS[name]) for array in (weights, weights + (left * values) @ right.T)]
-    return Planted(*stored, values, rank, f"{m}x{n} {kind} {name} rank {rank} size {size:.1e}")
+    before, after = (array.astype(FORMATS[name]) for array in (weights, weights + (left * values) @ right.T))
+    return Planted(before, after, values, rank, f"{m}x{n} {kind} {name} rank {rank} size {size:.1e}")

@@ -14,7 +14,7 @@ def test_directions_come_when_they_pass_the_level():
     rises = [3 / (1 + np.exp(10 - time)), 1 / (1 + np.exp(30 - time)), 0.2 * time / 60]
     found = growth_stages(time, np.stack(rises, 1))
     assert [stage.label for stage in found] == ["direction 1", "direction 2"]
-    times = [stage.time for stage in found]
+    times = [stage.time or 0.0 for stage in found]
     assert np.allclose(times, [10 - np.log(9), 30 - np.log(7 / 3)], atol=1e-3)
     assert found[1].extra == {"mode": 2, "singular_value": pytest.approx(1.0)}
 
