@@ -230,8 +230,8 @@ def test_heads_reproduce_the_modules_own_pass(name, torch, transformers, record_
         queries, keys = (heard[layer.keys[i]][0].numpy() for i in ((0, 1) if len(layer.keys) == 4 else (0, 0)))
         heads = HeadWeights(*(part.numpy() for part in layer.split(state)))
         ov, qk = compare(heads, own, queries, keys, heard[layer.keys[-1]][1].numpy(), case.scale)
-        record_property("ov", ov)
-        record_property("qk", qk)
+        record_property("ov", float(ov))
+        record_property("qk", float(qk))
         assert ov < OV_ERROR
         assert qk < QK_ERROR
 
