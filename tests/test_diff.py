@@ -378,6 +378,51 @@ def test_adapter_alone_and_with_its_base(pair, options, tmp_path, capsys):
     assert math.isclose(left, advice.residual, rel_tol=1e-5)
 
 
+def test_adapter_of_a_model_that_is_renamed_in_memory(tmp_path, capsys):
+    """PEFT knows a ViT's modules by names that its file does not have."""
+    torch.manual_seed(4)
+    model, _ = tiny("vit")
+    model.save_pretrained(tmp_path / "base")
+    adapted = peft.get_peft_model(model, peft.LoraConfig(r=2, target_modules=["q_proj", "fc1"]))
+    with torch.no_grad():
+        for name, parameter in adapted.named_parameters():
+            if "lora_B" in name:
+                parameter.copy_(0.1 * torch.randn_like(parameter))
+    adapted.save_pretrained(tmp_path / "adapter")
+    found = diff(tmp_path / "base", tmp_path / "adapter")
+    assert {module.rank_above_floor for module in found.modules} == {2} and len(found.modules) == 4
+    assert all(heads.change.rank.max() <= 2 for heads in found.heads)
+    code, _, err = run(capsys, "diff", tmp_path / "adapter", tmp_path / "base")
+    assert code == 2 and "the base comes first" in err
+
+
+def test_two_kinds_of_models_are_told_apart(tmp_path, capsys):
+    weight = np.eye(4, dtype=np.float32)
+    for folder, kind, name in (("a", "bert", "bert.x"), ("b", "vit", "vit.x"), ("c", "vit", "bert.x")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "config.json").write_text(json.dumps({"model_type": kind}))
+        save_file(
+            {f"{name}.{n}.layer.dense.weight": weight + n for n in range(3)}, tmp_path / folder / "model.safetensors"
+        )
+    code, _, err = run(capsys, "diff", tmp_path / "a", tmp_path / "b")
+    assert code == 2 and "different models" in err
+    code, out, _ = run(capsys, "diff", tmp_path / "a", tmp_path / "c")
+    assert code == 0 and "is one the fine-tune of the other?" in out
+    assert "the same place" in run(capsys, "diff", tmp_path / "a", tmp_path / "a")[1]
+
+
+def test_rows_that_nobody_used_are_no_rounding(tmp_path):
+    rng = np.random.default_rng(9)
+    before = rng.normal(size=(64, 8)).astype(np.float32)
+    after = before.copy()
+    after[:10] += 0.1
+    save_file({"wpe.weight": before}, tmp_path / "base.safetensors")
+    save_file({"wpe.weight": after}, tmp_path / "tuned.safetensors")
+    found = diff(tmp_path / "base.safetensors", tmp_path / "tuned.safetensors")
+    assert found.modules[0].unchanged == 54 / 64 and found.modules[0].unchanged_inside == 0
+    assert not any("rounded away" in note for note in found.notes)
+
+
 def test_a_merged_adapter_of_rank_16_is_found(pair, tmp_path):
     """In float32 and, both ends rounded, in bf16."""
     family, folder, _, _ = pair
@@ -458,6 +503,7 @@ def test_extreme_numbers(kind, size, tmp_path):
         (["base", "infinite-vector"], "ln_1.bias"),
         (["base", "other"], "no tensor in common"),
         (["base", "wider"], "different models"),
+        (["nowhere"], "no file or folder"),
     ],
 )
 def test_refusals(tmp_path, monkeypatch, capsys, arguments, told):

@@ -329,7 +329,7 @@ def test_truncated_file(spoiled, step):
 
 def test_too_few_that_can_be_read(run, tmp_path):
     (tmp_path / "checkpoint-5").mkdir()
-    with pytest.raises(BadArgument, match="needs two checkpoints that can be read, got 1: step 5 is left out"):
+    with pytest.raises(BadArgument, match="needs two checkpoints of whole models that can be read, got 1: step 5"):
         read_series([run / "checkpoint-0", tmp_path / "checkpoint-5"])
 
 
@@ -376,13 +376,28 @@ def test_order_by_names(tmp_path, names, steps):
         assert not order.findings
 
 
-def test_trainer_state_is_believed(tmp_path):
+def test_names_are_believed_before_trainer_states(tmp_path):
     for name, step in (("epoch-1", 700), ("epoch-2", 1400), ("checkpoint-2000", 2100)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "trainer_state.json").write_text(json.dumps({"global_step": step}))
     order = find_series([tmp_path])
-    assert [step for step, _ in order.checkpoints] == [700, 1400, 2100]
-    assert [(finding.kind, finding.steps) for finding in order.findings] == [("misnamed", (2100,))]
+    assert [step for step, _ in order.checkpoints] == [700, 1400, 2000]
+    assert [(finding.kind, finding.steps) for finding in order.findings] == [("misnamed", (2000,))]
+
+
+def test_command_writes_what_it_found(run, tmp_path, capsys):
+    """The trajectory as a file that xarray reads, lists of words included."""
+    import xarray
+
+    from saddlescope import cli
+
+    assert cli.run(["series", str(run), "--out", str(tmp_path / "growth.nc"), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    stored = xarray.load_dataset(tmp_path / "growth.nc", engine="scipy")
+    assert list(stored["time"].values) == [one["step"] for one in told["checkpoints"]]
+    assert json.loads(stored.attrs["notes"]) is not None
+    assert cli.run(["series", str(run)]) == 0 and "checkpoints: no duplicates" in capsys.readouterr().out
+    assert cli.run(["series", "nowhere"]) == 2 and "no file or folder" in capsys.readouterr().err
 
 
 def test_order_given_where_names_have_no_steps():
@@ -405,7 +420,7 @@ def test_steps_given():
     ("folders", "steps", "words"),
     [
         ([], None, "at least two checkpoints, got 0"),
-        (["step1"], None, "at least two checkpoints, got 1"),
+        (["step1"], None, "no file or folder"),
         (["a/step1", "b/step1"], None, "both have step 1"),
         (["step1", "epoch1"], None, "counts epochs"),
         (["step1", "final"], None, "final has no step"),

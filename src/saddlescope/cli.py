@@ -484,7 +484,7 @@ def run(arguments: list[str]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("interrupted: nothing half-written was left behind", file=sys.stderr)
+        print("interrupted: what was finished is kept, nothing half-written was left behind", file=sys.stderr)
         return 130
     except BrokenPipeError:
         # The reader (head, less) has had enough; the rest of stdout has nowhere to go.

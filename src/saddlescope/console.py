@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as jsonlib
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -48,5 +49,7 @@ def check_files(*files: tuple[str, Path | None, Sequence[str]]) -> None:
     for _, path, _ in given:
         if not path.absolute().parent.is_dir():
             raise BadArgument(f"cannot write {path}: the folder {path.absolute().parent} does not exist")
+        if not os.access(path.absolute().parent, os.W_OK):
+            raise BadArgument(f"cannot write {path}: no permission to write in {path.absolute().parent}")
         if path.is_dir():
             raise BadArgument(f"cannot write {path}: it is a folder")

@@ -23,7 +23,10 @@ def diff(
     tuned: Annotated[str | None, Parameter(help="The model after training, or its adapter.")] = None,
     /,
     *,
-    lora: Annotated[bool, Parameter(negative="", help="Advise the ranks of a LoRA, as a PEFT LoraConfig.")] = False,
+    lora: Annotated[
+        bool,
+        Parameter(negative="", help="Advise the ranks of a LoRA; PEFT's rank_pattern is in --json and in --report."),
+    ] = False,
     energy: Annotated[
         float, Parameter(help="Share of the energy above the floor that the advised ranks hold, module by module.")
     ] = 1.0,
@@ -70,6 +73,10 @@ def diff(
         check_folder(extract)
     if not 0 < energy <= 1:
         raise BadArgument(f"--energy must be above 0 and at most 1, got {energy}")
+    if budget is not None and energy < 1:
+        raise BadArgument(
+            f"--budget {budget:g} and --energy {energy:g} exclude each other: a budget takes all it can buy"
+        )
     if budget is not None and not (budget >= 0 and budget < 1e18):
         raise BadArgument(f"--budget must be a number of parameters, zero or more, got {budget}")
     title = f"diff {Path(base).name}"
@@ -125,7 +132,13 @@ def series(
     if out is not None:
         from .core.files import write_whole
 
-        write_whole(out, lambda partial: found.trajectory.to_netcdf(partial, engine="scipy"))
+        # The file format has no lists of words.
+        attrs = {
+            name: value if isinstance(value, str | int | float) else jsonlib.dumps(value)
+            for name, value in found.trajectory.attrs.items()
+        }
+        trajectory = found.trajectory.assign_attrs(attrs)
+        write_whole(out, lambda partial: trajectory.to_netcdf(partial, engine="scipy"))
     data = found.to_dict()
     return print_result(data if json else weights.series(data), json)
 

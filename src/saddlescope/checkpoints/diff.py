@@ -21,7 +21,9 @@ from saddlescope.spectra.product import ProductChange
 
 from .adapter import Adapter, AdapterModule, is_adapter, listed, open_adapter
 from .difference import Difference, Heads, Module
+from .hub import locate
 from .match import matched_names
+from .peft_names import peft_names
 from .read import Checkpoint, open_checkpoint
 
 NAMES_SHOWN = 3
@@ -55,10 +57,13 @@ def diff(
     """
     if tuned is None:
         if not is_adapter(base):
+            locate(base)
             raise BadArgument(
                 f"{base} is no adapter: give two checkpoints, BASE and TUNED, or the folder of an adapter"
             )
         return _diff_adapter(open_adapter(base), tick)
+    if is_adapter(base):
+        raise BadArgument(f"{base} is an adapter, and the base comes first: saddlescope diff {tuned} {base}")
     if is_adapter(tuned):
         return _diff_base_and_adapter(open_checkpoint(base), open_adapter(tuned), mapping, heads, tick)
     return _diff_checkpoints(open_checkpoint(base), open_checkpoint(tuned), mapping, exact, exact_base, heads, tick)
@@ -101,7 +106,7 @@ def _diff_checkpoints(
             f"{base.where} and {tuned.where} have no tensor in common: the first holds {listed(base.tensors)}, "
             f"the second {listed(tuned.tensors)}"
         )
-    notes = _notes_on_names(base, tuned, names)
+    notes = _notes_on_kinds(base, tuned, names) + _notes_on_names(base, tuned, names)
     matrices = list(_matrices(base, tuned, names, notes))
     if not matrices:
         raise BadArgument(
@@ -133,6 +138,20 @@ def _diff_checkpoints(
     notes += _notes_on_rounding(modules, exact_base) + _notes_on_vectors(base, tuned, names)
     family = layout.family if layout else (base.config or {}).get("model_type")
     return Difference(base.where, tuned.where, family, notes, modules, found, changes, base.config)
+
+
+def _notes_on_kinds(base: Checkpoint, tuned: Checkpoint, names: Mapping[str, str]) -> list[str]:
+    """Whether the two are one model at all."""
+    if base.where == tuned.where:
+        return ["BASE and TUNED are the same place"]
+    kinds = [(checkpoint.config or {}).get("model_type") for checkpoint in (base, tuned)]
+    if None in kinds or kinds[0] == kinds[1]:
+        return []
+    if any(name != partner for name, partner in names.items()):
+        raise BadArgument(
+            f"{base.where} is a {kinds[0]} and {tuned.where} a {kinds[1]}, with other names: they are different models"
+        )
+    return [f"{base.where} is a {kinds[0]} and {tuned.where} a {kinds[1]}: is one the fine-tune of the other?"]
 
 
 def _notes_on_names(base: Checkpoint, tuned: Checkpoint, names: Mapping[str, str]) -> list[str]:
@@ -219,6 +238,7 @@ def _module(matrix: _Matrix, change: MatrixChange, base: Checkpoint, tuned: Chec
             floor=change.floor,
             hidden_at_least=change.hidden_at_least,
             unchanged=summary.unchanged,
+            unchanged_inside=change.unchanged_inside,
             grids=(summary.grids[0].name, summary.grids[1].name),
             kind=matrix.kind,
             outliers=change.outliers_dominate,
@@ -246,12 +266,12 @@ def _notes_on_rounding(modules: list[Module], exact_base: bool) -> list[str]:
             f"started from the "
             "stored base, --exact-base lowers the floor to the tuned end's rounding"
         )
-    still = [module for module in modules if module.unchanged is not None and 0.5 < module.unchanged < 1]
+    still = [module for module in modules if module.unchanged_inside > 0.5]
     if still:
         notes.append(
-            f"in {len(still)} matrices most entries did not change at all: changes below one unit in the "
-            f"last place were "
-            "rounded away, and what is left underestimates the rank"
+            f"{listed([module.name for module in still])}: in rows and columns that did change most "
+            f"entries did not, as where "
+            "changes below one unit in the last place are rounded away; what is left underestimates the rank"
         )
     frozen = sum(module.unchanged == 1 for module in modules)
     if frozen:
@@ -386,7 +406,9 @@ def _diff_adapter(adapter: Adapter, tick: Tick) -> Difference:
 def _diff_base_and_adapter(
     base: Checkpoint, adapter: Adapter, mapping: Mapping[str, Any] | None, heads: bool, tick: Tick
 ) -> Difference:
-    names = matched_names([f"{module.name}.weight" for module in adapter.modules], base.tensors)
+    keys = {f"{name}.weight": key for key, name in peft_names(base.tensors, base.config or {}).items()}
+    wanted = [f"{module.name}.weight" for module in adapter.modules]
+    names = matched_names(wanted, base.tensors) | {name: keys[name] for name in wanted if name in keys}
     absent = [module.name for module in adapter.modules if f"{module.name}.weight" not in names]
     if len(absent) == len(adapter.modules):
         raise BadArgument(f"{adapter.where} does not fit {base.where}, which has no {listed(absent)}")

@@ -39,6 +39,7 @@ class Module:
     floor: float
     hidden_at_least: int = 0
     unchanged: float | None = None
+    unchanged_inside: float = 0.0
     kind: str = "linear"
     outliers: bool = False
     rank: int | None = None

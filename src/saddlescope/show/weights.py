@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import shutil
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,9 @@ from rich.text import Text
 from saddlescope.core.words import printable
 
 from .tables import Rows, number
+
+WIDE = 96
+"""Columns of a terminal from which on all that is known of a matrix fits beside its name."""
 
 FEW = 40
 """Matrices up to which each has its row; beyond, those that differ only by numbers in their names share one."""
@@ -44,22 +48,28 @@ def _columns(title: str, words: Sequence[str], numbers: Sequence[str]) -> Table:
     for name in words:
         table.add_column(name, overflow="fold")
     for name in numbers:
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     return table
 
 
 def _modules(modules: Sequence[Mapping[str, Any]], *, alone: bool, full: bool) -> Table:
     groups: dict[str, list[Mapping[str, Any]]] = {}
     grouped = len(modules) > FEW and not full
-    above = _shared_start([module["name"] for module in modules])
+    # What stands outside the layers (an output matrix) has no part in what the layers' names share.
+    layered = [module["name"] for module in modules if re.search(r"\.\d+\.", module["name"])]
+    above = _shared_start(layered or [module["name"] for module in modules])
+    wide = shutil.get_terminal_size((100, 24)).columns >= WIDE
     for module in modules:
         name = module["name"].removeprefix(above).removesuffix(".weight")
         groups.setdefault(_kind(name) if grouped else name, []).append(module)
     size = ["of r"] if alone else ["change"]
     title = "change of each kind of matrix: medians, and the range of ranks" if grouped else "change of each matrix"
-    numbers = ["shape", *size, "stable rank", "random", "entropy", "above floor", "top / floor"]
+    extra = ["random", "entropy", "top / floor"] if wide else []
+    numbers = ["shape", *size, "stable rank", "above floor", *extra]
     table = _columns(
-        title + (f" (names without {above})" if above else ""), ["matrix"], [*(["layers"] if grouped else []), *numbers]
+        title + (f" (names without {_safe(above)})" if above else ""),
+        ["matrix"],
+        [*(["layers"] if grouped else []), *numbers],
     )
     for name, group in groups.items():
         largest = [
@@ -75,10 +85,16 @@ def _modules(modules: Sequence[Mapping[str, Any]], *, alone: bool, full: bool) -
             if alone
             else _share(_median(module["relative_change"] for module in group)),
             number(_median(module["stable_rank"] for module in group), 3),
-            number(_median(module["random_stable_rank"] for module in group), 3),
-            number(_median(module["entropy_rank"] for module in group), 3),
             _range([module["rank_above_floor"] for module in group]),
-            number(_median(largest), 3),
+            *(
+                (
+                    number(_median(module["random_stable_rank"] for module in group), 3),
+                    number(_median(module["entropy_rank"] for module in group), 3),
+                    number(_median(largest), 3),
+                )
+                if wide
+                else ()
+            ),
         )
     return table
 
@@ -175,7 +191,7 @@ def series(found: Mapping[str, Any]) -> Rows:
         words = [f"{len(stages)} directions grew above a tenth of their head's largest; the first and the last:"]
     for stage in [*stages[:3], *stages[max(3, len(stages) - 2) :]]:
         where = f"layer {stage['layer']}, head {stage['head']}, {stage['circuit']}"
-        words.append(f"  step {number(stage['step'], 6)}: direction {stage['direction']} of {where}")
+        words.append(f"  step {number(stage['step'], 3)}: direction {stage['direction']} of {where}")
     findings = [
         Text.assemble((printable(finding["kind"]), "red"), ": ", printable(finding["message"]))
         for finding in found["findings"]

@@ -233,6 +233,12 @@ class MatrixChange:
         proven = math.ceil(max(energy - float((self._above**2).sum()) - errors, 0.0) / edge**2)
         return min(proven, min(m, n) - found)
 
+    @property
+    def unchanged_inside(self) -> float:
+        """Share of entries that are equal at both ends, among rows and columns in which something changed."""
+        (m, n), size = self.whitening.shape, self.shape[0] * self.shape[1]
+        return (self.summary.unchanged * size - (size - m * n)) / (m * n) if m * n else 0.0
+
     def pieces(self) -> Iterator[Piece]:
         """Rows, their change, and the variance of its rounding in units of the coarsest ulp of the matrix."""
         if self._kept is not None:

@@ -14,7 +14,7 @@ from .top import Triplets
 
 DRAWS, MARGIN = 4, 1.3
 """Draws of the rounding errors of a product's factors, and how far above the largest of them the floor is put: power
-iteration stops up to 2% short, and where one huge weight dominates, its error may be 1.25 times what four draws
+iteration stops up to 5% short, and where one huge weight dominates, its error may be 1.25 times what four draws
 show."""
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from saddlescope.checkpoints.documents import read_object
+from saddlescope.checkpoints.hub import locate
 from saddlescope.checkpoints.layout import NOT_WEIGHTS, PICKLES, SAFETENSORS, SHARD
 from saddlescope.core.errors import BadArgument
 
@@ -29,12 +30,14 @@ class Order(NamedTuple):
 
 
 def find_series(folders: Sequence[str | Path], steps: Sequence[int] | None = None) -> Order:
-    """Steps from trainer_state.json, else from names; without either, the order given."""
+    """Steps from names, else from trainer_state.json; without either, the order given."""
     if isinstance(folders, str | Path):
         folders = [folders]
     notes: list[str] = []
     places = [place for folder in folders for place in _expanded(str(folder), len(folders) == 1, notes)]
     if len(places) < 2:
+        for place in places:
+            locate(place)
         raise BadArgument(
             f"a series needs at least two checkpoints, got {len(places)} ({', '.join(places) or 'none'}): name them, "
             "or give one folder that holds checkpoint-100, checkpoint-200, ..."
@@ -45,7 +48,7 @@ def find_series(folders: Sequence[str | Path], steps: Sequence[int] | None = Non
     for step, place in zip(numbers, places, strict=True):
         if step in held:
             raise BadArgument(
-                f"{held[step]} and {place} both have step {step}: leave one out, or give `steps`, one for each"
+                f"{held[step]} and {place} both have step {step}: leave one out, or give --steps, one for each"
             )
         held[step] = place
     return Order(sorted(held.items()), notes, findings)
@@ -134,9 +137,12 @@ def _number(path: Path, findings: list[Finding]) -> _Number | None:
         return named
     if not isinstance(step, int):
         return named
-    if named and named.unit == "step" and named.value != step:
-        message = f"{path} is named {named.value}, its trainer_state.json says {step}, which is taken"
-        findings.append(Finding("misnamed", (step,), (), message))
+    if named and named.unit == "step":
+        if named.value != step:
+            # The name is taken: a copy under another step is then seen to have the content of the first.
+            message = f"{path} is named {named.value}, its trainer_state.json says {step}"
+            findings.append(Finding("misnamed", (named.value,), (), message))
+        return named
     return _Number("step", step)
 
 

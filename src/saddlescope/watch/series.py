@@ -141,7 +141,10 @@ def read_series(
             checkpoint.close()
     if heads is None or len(records) < 2:
         reasons = "; ".join(finding.message for finding in findings[:2])
-        raise BadArgument(f"a series needs two checkpoints that can be read, got {len(records)}: {reasons}")
+        raise BadArgument(
+            f"a series needs two checkpoints of whole models that can be read, got {len(records)}: {reasons} "
+            "(an adapter is compared with its base by: saddlescope diff BASE ADAPTER)"
+        )
     heads.first.close()
     found, remarks = check(scans)
     notes = [*order.notes, *heads.notes, *remarks]
