@@ -59,7 +59,7 @@ def diff(
 
     Example: saddlescope diff base/ tuned/ --budget 1e6 --extract adapter/ --report change.html
     """
-    from .checkpoints.advice import advise
+    from .checkpoints.advice import advise, check_wish
     from .checkpoints.diff import diff as compare
     from .checkpoints.extract import check_folder
     from .checkpoints.extract import extract as write_adapter
@@ -71,14 +71,7 @@ def diff(
         check_table(out)
     if extract is not None:
         check_folder(extract)
-    if not 0 < energy <= 1:
-        raise BadArgument(f"--energy must be above 0 and at most 1, got {energy}")
-    if budget is not None and energy < 1:
-        raise BadArgument(
-            f"--budget {budget:g} and --energy {energy:g} exclude each other: a budget takes all it can buy"
-        )
-    if budget is not None and not (budget >= 0 and budget < 1e18):
-        raise BadArgument(f"--budget must be a number of parameters, zero or more, got {budget}")
+    check_wish(energy, budget)
     title = f"diff {Path(base).name}"
     with progress(title) as tick:
         found = compare(

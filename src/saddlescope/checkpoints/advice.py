@@ -56,15 +56,24 @@ class Advice:
         }
 
 
+def check_wish(energy: float, budget: float | None) -> None:
+    """What can be refused is refused before anything is measured."""
+    if not 0 < energy <= 1:
+        raise BadArgument(f"--energy must be above 0 and at most 1, got {energy}")
+    if budget is not None and not 0 <= budget < 1e18:
+        raise BadArgument(f"--budget must be a number of parameters, zero or more, got {budget}")
+    if budget is not None and energy < 1:
+        raise BadArgument(
+            f"--budget {budget:g} and --energy {energy:g} exclude each other: a budget takes all it can buy"
+        )
+
+
 def advise(found: Difference, *, energy: float = 1.0, budget: int | None = None) -> Advice:
     """Ranks of the directions above the floor: all, those that hold a share of the energy, or the best for a budget.
 
     budget: trainable parameters, r (m + n) for each matrix; the ranks are those of least summed squared error.
     """
-    if budget is not None and energy != 1.0:
-        raise BadArgument(
-            f"--budget {budget} and --energy {energy} exclude each other: a budget takes the best it can buy"
-        )
+    check_wish(energy, budget)
     chosen, left_out = _candidates(found.modules)
     above = [module.spectrum.singular_values[: module.rank_above_floor] for module in chosen]
     if budget is None:

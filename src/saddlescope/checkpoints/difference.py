@@ -108,15 +108,16 @@ class Heads:
     change: HeadChange
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        for head in range(len(self.change.floor)):
+        stable, rank = self.change.stable_rank, self.change.rank
+        for head in range(len(rank)):
             yield {
                 "layer": self.layer,
                 **({"stack": self.stack} if self.stack else {}),
                 "head": head,
                 "circuit": self.change.circuit,
                 "relative_change": float(self.change.relative_change[head]),
-                "stable_rank": float(self.change.stable_rank[head]),
-                "rank": int(self.change.rank[head]),
+                "stable_rank": float(stable[head]),
+                "rank": int(rank[head]),
                 "floor": float(self.change.floor[head]),
                 "random_stable_rank": float(self.change.random_stable_rank[head]),
                 "singular_values": [float(value) for value in self.change.singular_values[head][:LISTED]],

@@ -52,10 +52,11 @@ def top_triplets(
 ) -> Triplets | None:
     """The largest singular values by randomised subspace iteration (Halko, Martinsson, Tropp 2011, Algorithm 4.4).
 
-    first: how many are looked for at first; their number is doubled until `enough` says so of them, and beyond a
-    quarter of all, all are computed instead.  scaling: factors of rows and columns, which act on the thin side of
-    each product. Values are those of the matrix within a subspace, so none exceeds the true one, and what they do not
-    hold of the exact Frobenius norm bounds all that was left out.
+    first: how many are looked for at first; their number is doubled until `enough` says so of them. None where that
+    would be more than a quarter of all: then all cost no more.  scaling: factors of rows and columns, which act on the
+    thin side of each product. Values are those of the matrix within a subspace: none exceeds the true one by more than
+    rounding of the sweep (3e-8 of the largest in float32), and what they do not hold of the exact Frobenius norm bounds
+    all that was left out.
     """
     least = min(shape)
     matrix = _Matrix(sweep, shape, scaling)

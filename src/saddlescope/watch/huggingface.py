@@ -10,7 +10,6 @@ from typing import Any
 from transformers import TrainerCallback
 from transformers.trainer_callback import CallbackHandler, ExportableState
 
-from .store import Store
 from .watch import Watch
 
 
@@ -57,11 +56,7 @@ class SaddleCallback(TrainerCallback, ExportableState):
         # A Trainer that resumes from a checkpoint without this callback would fail at its next save.
         state.stateful_callbacks.setdefault(type(self).__name__, self.state())
         folder = self.folder or str(Path(args.output_dir) / "saddlescope")
-        step = state.global_step
-        if step == 0:
-            Store(folder).set_aside()
-        self.watch = Watch(model, folder=folder, start=step, **self.options)
-        self.watch.resume_from(step)
+        self.watch = Watch.taken_up(model, folder, state.global_step, **self.options)
         self._logged = -1
         self._unknown.clear()
 

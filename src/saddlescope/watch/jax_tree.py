@@ -14,8 +14,8 @@ from saddlescope.core.errors import BadArgument, unknown
 from saddlescope.spectra.layouts import Layout, find_layout
 
 from .background import beside
-from .measure import Measurement, Weights, measure, wide_numpy
-from .run import METHODS, Run
+from .measure import METHODS, Measurement, Weights, measure, wide_numpy
+from .run import Run
 from .schedule import Schedule
 
 

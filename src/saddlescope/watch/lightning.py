@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .store import Store
 from .watch import Watch
 
 
@@ -68,12 +67,8 @@ class LightningCallback(_callback_class()):
         if not trainer.is_global_zero:
             return
         self.folder = self.folder or str(Path(trainer.default_root_dir) / "saddlescope")
-        step = trainer.global_step
-        if step == 0:
-            Store(self.folder).set_aside()
         model = pl_module.get_submodule(self.part)
-        self.watch = Watch(model, folder=self.folder, start=step, **self.options)
-        self.watch.resume_from(step)
+        self.watch = Watch.taken_up(model, self.folder, trainer.global_step, **self.options)
         self._logged = -1
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from saddlescope.checkpoints.adapter import PREFIX
 from saddlescope.spectra.arrays import numpy_of
 
-PREFIX = "base_model.model."
 MARK = ".lora_"
 """In the name of every tensor that LoRA adds."""
 

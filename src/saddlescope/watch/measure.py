@@ -18,6 +18,9 @@ from .lora import Adapter
 
 DIVERGED = "diverged"
 
+METHODS = {"cpu": "QR, float64", "model": "Gram matrices, float64: values to 1e-6 of a head's largest"}
+"""What each device computes by, with its accuracy."""
+
 Wide = Callable[[Any], Any]
 """A stored array -> the same in 64 bits, as an array of the library and on the device that will compute."""
 
@@ -86,20 +89,30 @@ def measure(
     layers: Sequence[AttentionLayer], start: Weights, now: Weights, modes: int, wide: Wide = wide_numpy
 ) -> Measurement:
     """Layer by layer: NumPy arrays by QR, to the last digits; others by Gram matrices, on their device."""
-    shape = (len(layers), len(CIRCUITS), max(layer.heads for layer in layers))
     spectra = [changed(layer, start, now, wide) for layer in layers]
-    diverged = any(both is None for both in spectra)
-    found = {(place, number): one for place, both in enumerate(spectra) for number, one in enumerate(both or ())}
-    kept = min(modes, max((values.shape[-1] for values in found.values()), default=1))
-    values, energy, entropy = np.full((*shape, kept), np.nan), np.full(shape, np.nan), np.full(shape, np.nan)
-    for (place, number), full in found.items():
-        top = full[:, :kept]
-        values[place, number, : len(top), : top.shape[1]] = top
-        energy[place, number, : len(top)] = (full**2).sum(-1)
-        entropy[place, number, : len(top)] = entropy_rank(full)
     factored = lora_spectra(now)
+    diverged = any(both is None for both in spectra)
     diverged |= bool(now.adapters) and not np.isfinite(factored[:, 0]).all()
-    return Measurement(values, energy, entropy, factored, DIVERGED if diverged else "")
+    return Measurement(*filled(layers, spectra, modes), factored, DIVERGED if diverged else "")
+
+
+def filled(
+    layers: Sequence[AttentionLayer], spectra: Sequence[list[np.ndarray] | None], modes: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The largest singular values [layer, circuit, head, mode], the sums of all squares, and the entropy ranks.
+
+    spectra: for each layer, [head, mode] of each circuit; None where it has none.
+    """
+    shape = (len(layers), len(CIRCUITS), max(layer.heads for layer in layers))
+    kept = min(modes, max((array.shape[-1] for both in spectra for array in both or ()), default=1))
+    values, energy, entropy = np.full((*shape, kept), np.nan), np.full(shape, np.nan), np.full(shape, np.nan)
+    for place, both in enumerate(spectra):
+        for number, full in enumerate(both or ()):
+            top = full[:, :kept]
+            values[place, number, : len(top), : top.shape[1]] = top
+            energy[place, number, : len(top)] = (full**2).sum(-1)
+            entropy[place, number, : len(top)] = entropy_rank(full)
+    return values, energy, entropy
 
 
 def start_norms(layers: Sequence[AttentionLayer], start: Weights) -> np.ndarray:

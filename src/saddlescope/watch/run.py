@@ -11,7 +11,7 @@ import numpy as np
 
 import saddlescope
 from saddlescope.core.errors import BadArgument
-from saddlescope.spectra.layouts import AttentionLayer, Layout
+from saddlescope.spectra.layouts import Layout
 
 from .background import Worker
 from .lora import Adapter
@@ -22,9 +22,6 @@ from .trajectory import HeadStage, head_stages, trajectory
 
 if TYPE_CHECKING:
     import xarray
-
-METHODS = {"cpu": "QR, float64", "model": "Gram matrices, float64: values to 1e-6 of a head's largest"}
-"""What each device computes by, with its accuracy."""
 
 
 class Run:
@@ -73,7 +70,7 @@ class Run:
             "saddlescope": saddlescope.__version__,
             "family": layout.family,
             "notes": [*layout.notes, *notes],
-            "layers": [_label(layer) for layer in layout.layers],
+            "layers": [layer.label for layer in layout.layers],
             "tensors": described,
             "lora_modules": [adapter.module for adapter in seen.adapters],
             "adapters": [[adapter.key, adapter.factors, adapter.transposed] for adapter in seen.adapters],
@@ -257,10 +254,6 @@ class Run:
             self.close()
         except Exception as error:  # the user's own exception is the one to be seen
             warnings.warn(f"the last measurement failed too ({type(error).__name__}: {error})", stacklevel=2)
-
-
-def _label(layer: AttentionLayer) -> str:
-    return f"{layer.stack}.{layer.layer}" if layer.stack else str(layer.layer)
 
 
 def _nullable(array: np.ndarray) -> Any:

@@ -23,9 +23,9 @@ from saddlescope.core.progress import Tick, silent
 from saddlescope.spectra.factored import spectrum
 from saddlescope.spectra.heads import CIRCUITS, changed_spectra, circuits, few_heads, widened
 from saddlescope.spectra.layouts import AttentionLayer, find_layout
-from saddlescope.spectra.ranks import entropy_rank
 
 from .integrity import Finding, Scan, check, scan
+from .measure import METHODS, filled
 from .order import find_series
 from .store import Record
 from .trajectory import HeadStage, head_stages, trajectory
@@ -185,8 +185,7 @@ class _Heads:
                 for key in layer.keys
             )
             spectra.append(_spectra(layer, self.first.read, lambda key: checkpoint.read(names[key])) if there else None)
-        values, energy, entropy = self._filled(spectra)
-        return Record(scanned.step, float("nan"), "", values, energy, entropy, np.zeros((0, 0)))
+        return Record(scanned.step, float("nan"), "", *filled(layers, spectra, self.modes), np.zeros((0, 0)))
 
     def _begin(self, scanned: Scan) -> None:
         self._unusable = set(scanned.not_finite)
@@ -198,16 +197,16 @@ class _Heads:
                 self._start.append(_spectra(layer, self.first.read))
 
     def dataset(self, records: Sequence[Record], notes: Sequence[str]) -> xarray.Dataset:
-        values, energy, _ = self._filled(self._start)
+        values, energy, _ = filled(self.layout.layers, self._start, self.modes)
         steps = [record.step for record in records]
         meta = {
             "family": self.layout.family,
             "notes": notes,
             "schedule": {"kind": "log" if steps[-1] >= DECADES * max(steps[1], 1) else "every", "every": 0},
             "start": steps[0],
-            "method": "QR, float64",
+            "method": METHODS["cpu"],
             "saddlescope": saddlescope.__version__,
-            "layers": [f"{layer.stack}.{layer.layer}".removeprefix(".") for layer in self.layout.layers],
+            "layers": [layer.label for layer in self.layout.layers],
             "start_norms": np.sqrt(energy),
             "lora_modules": [],
         }
@@ -218,21 +217,6 @@ class _Heads:
             np.pad(values, padding, constant_values=np.nan),
         )
         return found.drop_vars("loss")
-
-    def _filled(self, spectra: Sequence[list[np.ndarray] | None]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The largest singular values [layer, circuit, head, mode], the sums of all squares, and the entropy ranks."""
-        layers = self.layout.layers
-        widest = max((array.shape[-1] for arrays in spectra for array in arrays or ()), default=1)
-        shape = (len(layers), len(CIRCUITS), max(layer.heads for layer in layers))
-        values = np.full((*shape, min(self.modes, widest)), np.nan)
-        energy, entropy = np.full(shape, np.nan), np.full(shape, np.nan)
-        for place, arrays in enumerate(spectra):
-            for number, full in enumerate(arrays or ()):
-                top = full[:, : self.modes]
-                values[place, number, : len(top), : top.shape[1]] = top
-                energy[place, number, : len(top)] = (full**2).sum(-1)
-                entropy[place, number, : len(top)] = entropy_rank(full)
-        return values, energy, entropy
 
 
 def _spectra(layer: AttentionLayer, *ends: Callable[[str], np.ndarray]) -> list[np.ndarray]:

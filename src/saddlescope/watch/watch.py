@@ -16,7 +16,7 @@ from saddlescope.spectra.layouts import Layout, find_layout
 
 from .background import beside
 from .lora import MARK, adapter_notes, find_adapters
-from .measure import Measurement, Weights, measure, wide_numpy
+from .measure import METHODS, Measurement, Weights, measure, wide_numpy
 from .parameters import (
     GATHER,
     config_of,
@@ -29,8 +29,9 @@ from .parameters import (
     trouble,
     unwrap,
 )
-from .run import METHODS, Run
+from .run import Run
 from .schedule import Schedule
+from .store import Store
 
 
 class Watch(Run):
@@ -98,6 +99,15 @@ class Watch(Run):
             return False
         self._take(step, loss, state)
         return True
+
+    @classmethod
+    def taken_up(cls, model: Any, folder: str, step: int, **options: Any) -> Watch:
+        """For a trainer that begins at step 0, an earlier run then being set aside, or goes on from a checkpoint."""
+        if step == 0:
+            Store(folder).set_aside()
+        watch = cls(model, folder=folder, start=step, **options)
+        watch.resume_from(step)
+        return watch
 
     def resume_from(self, step: int) -> None:
         """Training goes on from the weights of `step`, which the model now has: later measurements are dropped."""

@@ -24,6 +24,11 @@ class AttentionLayer:
     axes: tuple[tuple[str, ...], ...]  # what the axes of each of `keys` are
     slot: int | None = None  # where all layers lie in one tensor: this one's place on its "layer" axis
 
+    @property
+    def label(self) -> str:
+        """As people and files name it: "3", or "decoder.3" where there are several stacks."""
+        return f"{self.stack}.{self.layer}" if self.stack else str(self.layer)
+
     def split(self, tensors: Mapping[str, Any]) -> HeadWeights:
         """Per-head weights out of `tensors`, which holds at least `keys`; numpy, torch and jax arrays alike."""
         stored = [
