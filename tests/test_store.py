@@ -47,6 +47,7 @@ def test_a_run_comes_back_as_it_was(store, face):
     assert found.prediction.marks == outcome.prediction.marks
     if outcome.trajectory is not None:
         assert found.trajectory.identical(outcome.trajectory)
+        assert list(found.trajectory.data_vars) == list(outcome.trajectory.data_vars)
 
 
 def test_an_ensemble_keeps_its_stages(store):

@@ -102,7 +102,9 @@ class Store:
                 return [predicted_outcome(request.system, request.seeds[0], prediction, meta["seconds"])]
             import xarray
 
-            trajectory = xarray.load_dataset(folder / "trajectory.zarr", engine="zarr", consolidated=False)
+            read = xarray.load_dataset(folder / "trajectory.zarr", engine="zarr", consolidated=False)
+            # zarr lists a folder in the order in which answers arrive; a file written from it has one order.
+            trajectory = read[[*request.system.observables, *request.system.timed]]
             seed, seconds = request.seeds[0], meta["seconds"]
             return [outcome_of(request.system, request.face, seed, trajectory, prediction, seconds)]
         except Exception as error:  # a damaged file may raise anything, from a decoder's error to a recursion

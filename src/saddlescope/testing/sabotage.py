@@ -62,6 +62,15 @@ def featureless(runs: Runs) -> list[Evidence]:
     return [spoil(run) for run in runs]
 
 
+def frozen(runs: Runs) -> list[Evidence]:
+    """Nothing is ever learned: every observable stays where it began."""
+
+    def stay(values: np.ndarray) -> np.ndarray:
+        return np.broadcast_to(values[0], values.shape).copy()
+
+    return [_replaced(run, stay, lambda stage, _: (stage.time, stage.loss)) for run in runs]
+
+
 def wrong_system(runs: Runs) -> list[Evidence]:
     """The problem itself is another: data off by a third, motion where there should be rest, curvature upside down."""
     return [dataclasses.replace(run, system=_wrong(run.system, lambda slope: -slope)) for run in runs]
@@ -72,7 +81,14 @@ def bowl(runs: Runs) -> list[Evidence]:
     return [dataclasses.replace(run, system=_wrong(run.system, lambda slope: -np.eye(len(slope)))) for run in runs]
 
 
-SABOTAGES: tuple[Callable[[Runs], list[Evidence]], ...] = (noisy, reversed_order, featureless, wrong_system, bowl)
+SABOTAGES: tuple[Callable[[Runs], list[Evidence]], ...] = (
+    noisy,
+    reversed_order,
+    featureless,
+    frozen,
+    wrong_system,
+    bowl,
+)
 
 
 def refutations(claim: Claim, runs: Runs) -> dict[str, Verdict]:
