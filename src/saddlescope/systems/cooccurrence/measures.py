@@ -36,10 +36,10 @@ def second_phase(run: Evidence) -> np.ndarray:
     return series(run, "time") >= moments(run)[1]
 
 
-def largest(run: Evidence, name: str, during: Callable[[Evidence], np.ndarray] = first_phase) -> float:
-    """In size, over a phase and all entries."""
+def largest(run: Evidence, name: str, during: Callable[[Evidence], np.ndarray] = first_phase) -> np.float64:
+    """In size, over a phase and all entries. NumPy's number: what is divided by nothing is no number, and no error."""
     values = np.abs(series(run, name)[during(run)])
-    return float(values.max()) if values.size else np.nan
+    return values.max() if values.size else np.float64(np.nan)
 
 
 def over_widths(runs: Sequence[Evidence], measured: Callable[[Evidence], float]) -> np.ndarray:

@@ -200,8 +200,8 @@ def halving_ratios(runs: Sequence[Evidence]) -> float:
     """(p at a rate − p at half of it) over (p at half − p at a quarter), by norm: 2 for a method of first order."""
     order = sorted(runs, key=lambda run: -run.system.spec.learning_rate)
     ends = [final_products(run) for run in order]
-    first, second = (float(np.linalg.norm(a - b)) for a, b in itertools.pairwise(ends[:3]))
-    return first / second
+    first, second = (np.linalg.norm(a - b) for a, b in itertools.pairwise(ends[:3]))
+    return float(first / second)
 
 
 def _drifts(runs: Sequence[Evidence]) -> dict[tuple[str, bool], list[tuple[float, float]]]:

@@ -164,8 +164,11 @@ def gain_errors(run: Evidence) -> list[float]:
 
 
 def head_angle(run: Evidence) -> float:
-    """Sine of the largest angle between a grown head's key and its eigenvector, at the end."""
-    key = series(run, "key")[-1][grown_heads(run, -1), 0]
+    """Sine of the largest angle between a grown head's key and its eigenvector, at the end; NaN if none has grown."""
+    heads = grown_heads(run, -1)
+    if not heads.size:
+        return np.nan
+    key = series(run, "key")[-1][heads, 0]
     squares = key**2 / (key**2).sum(-1, keepdims=True)
     return float(np.sqrt((squares.sum(-1) - squares.max(-1)).max()))
 
