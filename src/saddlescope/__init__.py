@@ -16,8 +16,9 @@ Names are loaded when they are first used: importing saddlescope imports no heav
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from saddlescope.core.lazy import lazy_names
 
 __version__ = "0.1.0"
 
@@ -60,15 +61,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'saddlescope' has no attribute {name!r}; it offers {', '.join(__all__)}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
-
+__getattr__, __dir__ = lazy_names(__name__, _HOMES, __all__)
 
 if TYPE_CHECKING:
     from .analysis.stages import detect_stages as detect_stages

@@ -26,6 +26,9 @@ LAYERS = ("#0072B2", "#56B4E9", "#E69F00", "#D55E00")
 MODES = (BLACK, "#0072B2", "#9fc9e6")
 MARK: dict[str, Any] = {"color": GREY, "linewidth": 1.0, "linestyle": ":"}
 DOTS: dict[str, Any] = {"marker": ".", "markersize": 4, "clip_on": False}
+BESIDE: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "fontsize": 8, "title_fontsize": 8}
+"""Where legends stand: at the right of their panel."""
+
 SHOWN_MODES = 8
 SHOWN_LAYERS = 8
 TITLES = {"QK": "QK, what heads look at", "OV": "OV, what heads move"}
@@ -48,14 +51,14 @@ def draw_growth(found: xarray.Dataset, path: Path, marked: Sequence[int] = ()) -
             one = found.isel(circuit=number)
             layer, head = largest_change(one)
             name = f"layer {layer_name(one['layer'].values[layer])}, head {head}"
-            _draw_ranks(axes[f"rank{circuit}"], one)
+            draw_ranks(axes[f"rank{circuit}"], one, (0, 100), **DOTS)
             _draw_values(axes[f"values{circuit}"], one.isel(layer=layer, head=head))
             _draw_spectra(axes[f"spectrum{circuit}"], one.isel(layer=layer, head=head))
             axes[f"rank{circuit}"].set_title(TITLES[circuit])
             axes[f"values{circuit}"].set_title(f"{circuit} that changed most: {name}")
             axes[f"spectrum{circuit}"].set_title(f"{circuit} of that head, start and end")
             for kind in ("rank", "values"):
-                _draw_steps(axes[f"{kind}{circuit}"], found["time"].values, found.attrs["schedule"] == "log", marked)
+                draw_steps(axes[f"{kind}{circuit}"], found, marked)
         _draw_legends(axes, found, bool(marked))
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, lambda partial: figure.savefig(partial, dpi=150))
@@ -76,20 +79,31 @@ def largest_change(found: xarray.Dataset) -> tuple[int, int]:
     return int(layer), int(head)
 
 
-def _draw_ranks(axes: Any, found: xarray.Dataset) -> None:
+def draw_ranks(axes: Any, found: xarray.Dataset, band: tuple[float, float], **line: Any) -> None:
+    """Of one circuit: each layer's mean over heads, and between which percentiles of its heads it is shaded."""
     ranks = found["stable_rank"].values  # (time, layer, head)
-    # Before it has moved, a head has no direction.
+    # Before it has moved, a head has no direction; a rank of zero would only stretch the axis.
     ranks = np.where(ranks > 0, ranks, np.nan)
     steps = found["time"].values
     for layer, colour in enumerate(ramp(LAYERS, ranks.shape[1])):
         there = np.isfinite(ranks[:, layer]).any(-1)
         some = ranks[there, layer]
         if there.any():
-            low, high = np.nanmin(some, -1), np.nanmax(some, -1)
+            low, high = np.nanpercentile(some, band, axis=-1)
             axes.fill_between(steps[there], low, high, color=colour, alpha=0.15, linewidth=0)
-            axes.plot(steps[there], np.nanmean(some, -1), color=colour, **DOTS)
+            axes.plot(steps[there], np.nanmean(some, -1), color=colour, **line)
     axes.set_ylabel("stable rank of the change")
     axes.set_ylim(bottom=1)
+
+
+def layer_lines(found: xarray.Dataset) -> tuple[list[Any], list[str]]:
+    """Lines and words for a legend of layers; of many layers, some."""
+    from matplotlib.lines import Line2D
+
+    labels = [layer_name(label) for label in found["layer"].values]
+    colours = ramp(LAYERS, len(labels))
+    shown = np.unique(np.linspace(0, len(labels) - 1, min(len(labels), SHOWN_LAYERS)).round().astype(int))
+    return [Line2D([], [], color=colours[place]) for place in shown], [labels[place] for place in shown]
 
 
 def _draw_values(axes: Any, head: xarray.Dataset) -> None:
@@ -123,10 +137,11 @@ def _draw_spectra(axes: Any, head: xarray.Dataset) -> None:
     axes.legend(loc="best")
 
 
-def _draw_steps(axes: Any, steps: np.ndarray, spread: bool, marked: Sequence[int]) -> None:
+def draw_steps(axes: Any, found: xarray.Dataset, marked: Sequence[int] = ()) -> None:
     from matplotlib.ticker import FuncFormatter, NullLocator
 
-    if spread:
+    steps = found["time"].values
+    if found.attrs["schedule"] == "log" and len(steps) > 2:
         # Linear up to the first step after the start, so that the start has its place.
         first = float(max(steps[1], 1))
         axes.set_xscale("symlog", linthresh=first, linscale=0.4)
@@ -134,7 +149,7 @@ def _draw_steps(axes: Any, steps: np.ndarray, spread: bool, marked: Sequence[int
         axes.set_xticks([steps[0], *powers])
         axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda step, _: f"{step:,.0f}"))
-    axes.set_xlim(steps[0], steps[-1])
+    axes.set_xlim(steps[0], max(steps[-1], steps[0] + 1))
     axes.set_xlabel("step")
     for step in marked:
         if steps[0] <= step <= steps[-1]:
@@ -144,18 +159,13 @@ def _draw_steps(axes: Any, steps: np.ndarray, spread: bool, marked: Sequence[int
 def _draw_legends(axes: Any, found: xarray.Dataset, marked: bool) -> None:
     from matplotlib.lines import Line2D
 
-    labels = [layer_name(label) for label in found["layer"].values]
-    colours = ramp(LAYERS, len(labels))
-    shown = np.unique(np.linspace(0, len(labels) - 1, min(len(labels), SHOWN_LAYERS)).round().astype(int))
-    beside: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "fontsize": 8, "title_fontsize": 8}
-    lines = [Line2D([], [], color=colours[place]) for place in shown]
-    title = "layer\n(mean and range\nof its heads)"
-    words = [labels[place] for place in shown]
+    lines, words = layer_lines(found)
     if marked:
         lines, words = [*lines, Line2D([], [], **MARK)], [*words, "a finding"]
-    axes["rankOV"].legend(lines, words, title=title, alignment="left", **beside)
+    title = "layer\n(mean and range\nof its heads)"
+    axes["rankOV"].legend(lines, words, title=title, alignment="left", **BESIDE)
     modes = min(SHOWN_MODES, found.sizes["mode"])
     lines = [Line2D([], [], color=colour) for colour in ramp(MODES, modes)]
     axes["valuesOV"].legend(
-        lines, [str(mode + 1) for mode in range(modes)], title="direction", alignment="left", **beside
+        lines, [str(mode + 1) for mode in range(modes)], title="direction", alignment="left", **BESIDE
     )

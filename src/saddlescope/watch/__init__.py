@@ -16,8 +16,9 @@ trees of jax. Names are loaded when they are first used: importing this room imp
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from saddlescope.core.lazy import lazy_names
 
 _HOMES = {
     "Watch": "watch",
@@ -38,15 +39,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'saddlescope.watch' has no attribute {name!r}; it offers {', '.join(__all__)}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
-
+__getattr__, __dir__ = lazy_names(__name__, _HOMES, __all__)
 
 if TYPE_CHECKING:
     from .huggingface import SaddleCallback as SaddleCallback

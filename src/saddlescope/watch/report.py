@@ -12,7 +12,7 @@ import numpy as np
 from saddlescope.core.errors import BadArgument
 from saddlescope.core.files import write_whole
 from saddlescope.core.ink import BLACK, GREY, ramp
-from saddlescope.show.growth import LAYERS, SHOWN_MODES, TITLES, layer_name
+from saddlescope.show.growth import BESIDE, MODES, SHOWN_MODES, TITLES, draw_ranks, draw_steps, layer_lines, layer_name
 from saddlescope.show.style import STYLE, SUFFIXES
 
 from .trajectory import head_stages
@@ -108,66 +108,17 @@ def _figure(found: xarray.Dataset) -> Any:
         figure = Figure(figsize=(9.0, 2.9 * sum(heights)), layout="constrained")
         axes = figure.subplot_mosaic(rows, height_ratios=heights)
         for number, circuit in enumerate(("QK", "OV")):
-            _draw_ranks(axes[f"rank{circuit}"], found, number, circuit)
+            draw_ranks(axes[f"rank{circuit}"], found.isel(circuit=number), (10, 90))
+            axes[f"rank{circuit}"].set_title(TITLES[circuit])
             _draw_values(axes[f"values{circuit}"], found, number, circuit)
-        _draw_layers(axes["rankOV"], found)
+        axes["rankOV"].legend(*layer_lines(found), title="layer\n(mean, 10–90%\nof its heads)", **BESIDE)
         if loss:
             _draw_loss(axes["loss"], found)
         if lora:
             _draw_lora(axes["lora"], found)
         for panel in axes.values():
-            _draw_steps(panel, found)
+            draw_steps(panel, found)
     return figure
-
-
-def _draw_steps(axes: Any, found: xarray.Dataset) -> None:
-    from matplotlib.ticker import FuncFormatter, NullLocator
-
-    steps = found["time"].values
-    if found.attrs["schedule"] == "log" and len(steps) > 2:
-        # Linear up to the first step, so that the start has its place.
-        axes.set_xscale("symlog", linthresh=1, linscale=0.4)
-        axes.set_xticks([0, *(10**power for power in range(12) if 10**power <= max(steps[-1], 1))])
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda step, _: f"{step:,.0f}"))
-    axes.set_xlim(steps[0], max(steps[-1], steps[0] + 1))
-    axes.set_xlabel("step")
-
-
-def _draw_ranks(axes: Any, found: xarray.Dataset, number: int, circuit: str) -> None:
-    ranks = found["stable_rank"].values[:, :, number]  # (time, layer, head)
-    # Before it has moved, a head has no direction; a rank of zero would only stretch the axis.
-    ranks = np.where(ranks > 0, ranks, np.nan)
-    steps = found["time"].values
-    for colour, layer in zip(ramp(LAYERS, ranks.shape[1]), range(ranks.shape[1]), strict=True):
-        there = np.isfinite(ranks[:, layer]).any(-1)
-        if there.any():
-            some = ranks[there, layer]
-            low, high = np.nanpercentile(some, [10, 90], axis=-1)
-            axes.fill_between(steps[there], low, high, color=colour, alpha=0.12, linewidth=0)
-            axes.plot(steps[there], np.nanmean(some, -1), color=colour)
-    axes.set_title(TITLES[circuit])
-    axes.set_ylabel("stable rank of the change")
-    axes.set_ylim(bottom=1)
-
-
-def _draw_layers(axes: Any, found: xarray.Dataset) -> None:
-    """The legend of both panels of ranks; of many layers, some."""
-    from matplotlib.lines import Line2D
-
-    labels = [layer_name(label) for label in found["layer"].values]
-    colours = ramp(LAYERS, len(labels))
-    shown = np.unique(np.linspace(0, len(labels) - 1, min(len(labels), 8)).round().astype(int))
-    lines = [Line2D([], [], color=colours[place]) for place in shown]
-    axes.legend(
-        lines,
-        [labels[place] for place in shown],
-        title="layer\n(mean, 10–90%\nof its heads)",
-        loc="center left",
-        bbox_to_anchor=(1.0, 0.5),
-        fontsize=8,
-        title_fontsize=8,
-    )
 
 
 def _draw_values(axes: Any, found: xarray.Dataset, number: int, circuit: str) -> None:
@@ -178,7 +129,7 @@ def _draw_values(axes: Any, found: xarray.Dataset, number: int, circuit: str) ->
     curves = values[:, layer, head, :SHOWN_MODES]
     curves = np.where(curves > 0, curves, np.nan)  # a logarithm has no place for the start
     there = np.isfinite(curves[:, 0])
-    for mode, colour in enumerate(ramp((BLACK, "#0072B2", "#9fc9e6"), curves.shape[1])):
+    for mode, colour in enumerate(ramp(MODES, curves.shape[1])):
         axes.plot(found["time"].values[there], curves[there, mode], color=colour)
     label = layer_name(found["layer"].values[layer])
     axes.set_title(f"largest change: layer {label}, head {head}")
