@@ -22,8 +22,8 @@ def on_cores(job: Callable[..., Any], parts: Sequence[Any], workers: int) -> Ite
     # spawn: a forked process would inherit jax's threads in an unknown state.
     context = multiprocessing.get_context("spawn")
     with _modest(), ProcessPoolExecutor(workers, mp_context=context, initializer=_follow_parent) as pool:
-        futures = {pool.submit(job, part): place for place, part in enumerate(parts)}
         try:
+            futures = {pool.submit(job, part): place for place, part in enumerate(parts)}
             for future in as_completed(futures):
                 yield futures[future], future.result()
         except BrokenProcessPool as error:
@@ -31,14 +31,22 @@ def on_cores(job: Callable[..., Any], parts: Sequence[Any], workers: int) -> Ite
                 error
             )
         except BaseException:
-            # Running jobs are of no use any more, and waiting for them would make Ctrl-C look broken.
-            running = list(pool._processes.values())
-            for process in running:
-                process.terminate()
-            for process in running:
-                process.join(5)
-            pool.shutdown(wait=False, cancel_futures=True)
+            _abandon(pool)
             raise
+
+
+def _abandon(pool: ProcessPoolExecutor) -> None:
+    """Stop at once: running jobs are of no use any more, and waiting for them would make Ctrl-C look broken."""
+    running, manager = list(pool._processes.values()), pool._executor_manager_thread
+    for process in running:
+        process.terminate()
+    for process in running:
+        process.join(5)
+    pool.shutdown(wait=False, cancel_futures=True)
+    if manager is not None:
+        # Left alone, the pool's thread closes the pipe that the interpreter writes to on its way out: a traceback
+        # by chance. Its workers are gone, so it ends; the limit is for a worker that could not be ended.
+        manager.join(5)
 
 
 def _follow_parent() -> None:
