@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def on_cores(job: Callable[..., Any], parts: Sequence[Any], workers: int) -> Iterator[tuple[int, Any]]:
+def on_cores(job: Callable[..., Any], parts: Sequence[Any], workers: int) -> Generator[tuple[int, Any], None, None]:
     """(place, job(part)) of every part, as they finish. An error or an interrupt cancels what has not begun."""
     # spawn: a forked process would inherit jax's threads in an unknown state.
     context = multiprocessing.get_context("spawn")
@@ -37,16 +37,15 @@ def on_cores(job: Callable[..., Any], parts: Sequence[Any], workers: int) -> Ite
 
 def _abandon(pool: ProcessPoolExecutor) -> None:
     """Stop at once: running jobs are of no use any more, and waiting for them would make Ctrl-C look broken."""
-    running, manager = list(pool._processes.values()), pool._executor_manager_thread
+    running = list(pool._processes.values())
     for process in running:
         process.terminate()
     for process in running:
         process.join(5)
-    pool.shutdown(wait=False, cancel_futures=True)
-    if manager is not None:
-        # Left alone, the pool's thread closes the pipe that the interpreter writes to on its way out: a traceback
-        # by chance. Its workers are gone, so it ends; the limit is for a worker that could not be ended.
-        manager.join(5)
+        process.kill()
+    # Waiting is short, the workers being gone, and needed: a pool left alone closes the pipe that the interpreter
+    # writes to on its way out, which is a traceback by chance.
+    pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _follow_parent() -> None:
