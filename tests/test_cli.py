@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -266,10 +265,16 @@ def test_interrupt_leaves_nothing_broken(tmp_path):
         "run.csv",
     ]
     process = subprocess.Popen(
-        command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ}
+        command,
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        bufsize=0,
+        env={**os.environ, "FORCE_COLOR": "1"},
     )
+    assert process.stderr is not None
     try:
-        time.sleep(8)
+        process.stderr.read(1)  # the progress bar: training has begun, however slow the machine
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
     finally:

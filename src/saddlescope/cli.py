@@ -15,6 +15,7 @@ from .console import Json, check_files
 from .console import print_result as _print
 from .core.errors import BadArgument
 from .core.progress import progress
+from .interrupt import hear_every_interrupt, leave_at_once
 
 if TYPE_CHECKING:
     from .core.system import Face, System
@@ -34,6 +35,9 @@ Seed = Annotated[int, Parameter(help="Moves the initial weights only.")]
 Seeds = Annotated[int | None, Parameter(help="Run seeds 0..N-1 instead; --json then prints a list.")]
 Out = Annotated[Path | None, Parameter(help="Write the trajectory (.nc or .csv); for predict the stages (.csv).")]
 Plot = Annotated[Path | None, Parameter(help="Draw the loss with the predicted plateaus (.png, .svg, .pdf).")]
+
+INTERRUPTED = 130
+"""Exit code of a command that Ctrl-C ended: 128 + SIGINT, as shells have it."""
 
 app = App(
     name="saddlescope",
@@ -471,7 +475,11 @@ def main(arguments: list[str] | None = None) -> None:
 
     SADDLESCOPE_DEBUG=1 in the environment shows the traceback of a failure.
     """
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    hear_every_interrupt()
+    code = run(sys.argv[1:] if arguments is None else arguments)
+    if code == INTERRUPTED:
+        leave_at_once(code)
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:
@@ -485,7 +493,7 @@ def run(arguments: list[str]) -> int:
         return 2
     except KeyboardInterrupt:
         print("interrupted: what was finished is kept, nothing half-written was left behind", file=sys.stderr)
-        return 130
+        return INTERRUPTED
     except BrokenPipeError:
         # The reader (head, less) has had enough; the rest of stdout has nowhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
