@@ -274,7 +274,7 @@ def test_interrupt_leaves_nothing_broken(tmp_path):
     )
     assert process.stderr is not None
     try:
-        process.stderr.read(1)  # the progress bar: training has begun, however slow the machine
+        process.stderr.read(1)  # the progress bar: the command is at work, however slow the machine
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
     finally:

@@ -18,6 +18,7 @@ from saddlescope.watch.schedule import Schedule
 from saddlescope.watch.store import Store, read_watched
 
 from .conftest import ROOT
+from .waiting import wait_for
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -314,14 +315,6 @@ def test_killed_run_loses_and_doubles_nothing(tmp_path):
     assert not list(store.folder.rglob(".*partial*"))
     exec(compile(LOOP.format(folder=str(tmp_path / "whole"), last=last), "loop", "exec"), {})
     assert read_watched(tmp_path / "whole" / "watched").identical(read_watched(store.folder))
-
-
-def wait_for(condition, process, patience=60.0):
-    began = time.monotonic()
-    while not condition():
-        assert process.poll() is None, "ended before it could be killed"
-        assert time.monotonic() - began < patience
-        time.sleep(0.01)
 
 
 def test_damaged_step_is_named(tmp_path):
