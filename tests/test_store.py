@@ -22,6 +22,8 @@ from saddlescope.lab.run import run_face
 from saddlescope.lab.store import Damaged, Store
 from saddlescope.systems.linear_icl import system as linear_icl_module
 
+from .waiting import wait_for
+
 TINY = ss.system("linear_icl", "tiny")
 
 
@@ -196,3 +198,16 @@ def test_a_folder_that_cannot_be_written_is_refused_at_once(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(BadArgument, match="choose another folder with --out"):
         Store(tmp_path / "file" / "runs").prepare()
+
+
+def test_a_folder_that_vanishes_does_not_stop_the_sweep(store):
+    """Another command makes and removes a folder to try whether it can write."""
+    code = "import os, sys\nwhile True:\n    os.mkdir(sys.argv[1])\n    os.rmdir(sys.argv[1])"
+    other = subprocess.Popen([sys.executable, "-c", code, str(store.root / ".partial-elsewhere-1-abc")])
+    try:
+        wait_for(lambda: any(store.root.iterdir()), other)
+        for _ in range(3000):
+            store.sweep()
+    finally:
+        other.kill()
+        other.wait()

@@ -14,6 +14,7 @@ import sys
 import uuid
 from collections.abc import Sequence
 from functools import cache
+from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +47,11 @@ class Store:
     def sweep(self) -> None:
         """Remove what killed processes of this machine left half-written."""
         for depth in ("", "*/", "*/*/"):
-            for partial in self.root.glob(f"{depth}{_PARTIAL}{socket.gethostname()}-*"):
-                pid = partial.name.rsplit("-", 2)[1]
+            # pathlib's glob fails on a folder that another command removes meanwhile.
+            for partial in glob(f"{depth}{_PARTIAL}{socket.gethostname()}-*", root_dir=self.root):  # noqa: PTH207
+                pid = partial.rsplit("-", 2)[1]
                 if pid.isdigit() and not _alive(int(pid)):
-                    _remove(partial)
+                    _remove(self.root / partial)
 
     def folder(self, request: Request) -> Path:
         return self.root / request.system.name / request.name
