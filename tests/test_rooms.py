@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from saddlescope.core.room import rooms
+from saddlescope.core.study import Study
 from saddlescope.lab.sources import BEGIN, END, equation_table
 
 ROOMS = list(rooms().values())
@@ -17,17 +18,24 @@ each_room = pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
 @each_room
 def test_every_line_of_the_inventory_points_somewhere(room):
     assert room.astray() == []
-    assert room.coverage()["covered"] == room.coverage()["lines"] == LINES[room.name]
-    assert len({line.id for line in room.inventory}) == LINES[room.name]
+    lines = LINES.get(room.name, 0)  # what a study treats of a paper is counted in the paper's own room
+    assert room.coverage()["covered"] == room.coverage()["lines"] == lines
+    assert len({line.id for line in room.inventory}) == lines
 
 
 @each_room
 def test_every_claim_erratum_and_figure_is_somewhere_in_the_inventory(room):
-    """What no line of the paper leads to is ours, and says so."""
-    pointed = {pointer for line in room.inventory for pointer in line.points_to}
-    assert {claim.name for claim in room.claims if ("claim", claim.name) not in pointed} == set()
-    assert {figure for figure in room.figures if ("figure", figure) not in pointed} == set()
-    assert {erratum.name for erratum in room.errata if ("erratum", erratum.name) not in pointed} == set()
+    """In its own room's, or in that of the paper which a study treats."""
+    pointed = {
+        (kind, *other.place_of(target))
+        for other in ROOMS
+        for line in other.inventory
+        for kind, target in line.points_to
+        if kind != "reason"
+    }
+    assert {claim.name for claim in room.claims if ("claim", room.name, claim.name) not in pointed} == set()
+    assert {figure for figure in room.figures if ("figure", room.name, figure) not in pointed} == set()
+    assert {erratum.name for erratum in room.errata if ("erratum", room.name, erratum.name) not in pointed} == set()
 
 
 @each_room
@@ -52,11 +60,13 @@ def test_corrections_belong_to_claims(room):
 @each_room
 def test_the_table_of_equations_is_that_of_the_code(room):
     text = (room.folder / "README.md").read_text()
+    if BEGIN not in text and issubclass(room.subjects[0], Study):
+        pytest.skip("a study that implements no numbered equation")
     found = text.partition(BEGIN)[2].partition(END)[0].strip()
-    assert found == equation_table(room.systems[0]), "run `make tables`"
+    assert found == equation_table(room.subjects[0]), "run `make tables`"
 
 
 def test_every_numbered_equation_has_its_function():
     """Of linear_icl: (1) to (51)."""
-    table = equation_table(next(room for room in ROOMS if room.name == "linear_icl").systems[0])
+    table = equation_table(next(room for room in ROOMS if room.name == "linear_icl").subjects[0])
     assert [number for number in range(1, 52) if f"Eq. ({number})" not in table] == []

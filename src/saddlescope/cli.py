@@ -18,7 +18,7 @@ from .core.progress import progress
 from .interrupt import hear_every_interrupt, leave_at_once
 
 if TYPE_CHECKING:
-    from .core.system import Face, System
+    from .core.subject import Face, Subject
     from .lab.run import Outcome
 
 Settings = Annotated[
@@ -30,7 +30,7 @@ Settings = Annotated[
         help="Fields of the Spec as key=value, read as JSON or as a word; see `saddlescope list SYSTEM`.",
     ),
 ]
-Preset = Annotated[str, Parameter(help="Where fields start from: tiny, quick or paper.")]
+Preset = Annotated[str, Parameter(help="Where fields start from: tiny, quick, paper, or another of the system's.")]
 Seed = Annotated[int, Parameter(help="Moves the initial weights only.")]
 Seeds = Annotated[int | None, Parameter(help="Run seeds 0..N-1 instead; --json then prints a list.")]
 Out = Annotated[Path | None, Parameter(help="Write the trajectory (.nc or .csv); for predict the stages (.csv).")]
@@ -50,20 +50,21 @@ app = App(
 
 @app.command(name="list")
 def list_systems(system: str | None = None, /, *, coverage: bool = False, json: Json = False) -> int:
-    """Systems with their faces and claims; with a SYSTEM, the meaning of its fields, and its presets.
+    """Systems and studies with their faces and claims; with a SYSTEM, the meaning of its fields, and its presets.
 
     Parameters
     ----------
     system
-        name of one system, e.g. linear_icl.
+        name of one system or study, e.g. linear_icl.
     coverage
         how much of each paper is treated here: lines of its inventory, and what they point to.
     """
+    from .core.registry import subject_type
     from .show import tables
 
     if coverage:
         return _print(tables.coverage(), json)
-    return _print(tables.systems() if system is None else tables.fields(_type(system)), json)
+    return _print(tables.systems() if system is None else tables.fields(subject_type(system)), json)
 
 
 @app.command
@@ -216,7 +217,7 @@ def train(
     system
         name of a system; `saddlescope list` shows them.
     save
-        a file written while training goes on; the same call with it goes on where it stopped.
+        a file (of a study: a folder) written while training goes on; the same call with it goes on where it stopped.
     """
     return _face("train", system, settings, seed, seeds, preset, out, plot, json, save=save)
 
@@ -330,10 +331,11 @@ def where(system: str, statement: str | None = None, /, *, json: Json = False) -
     statement
         e.g. "Eq. (5)" or "(C3)".
     """
+    from .core.registry import subject_type
     from .lab.sources import statements
     from .show import tables
 
-    rows = statements(_type(system), statement)
+    rows = statements(subject_type(system), statement)
     return _print(rows if json else tables.sources(rows), json)
 
 
@@ -346,11 +348,11 @@ def check(system: str, /, *, json: Json = False) -> int:
     system
         a name that `saddlescope list` shows, or PACKAGE:CLASS for your own.
     """
-    from .core.registry import system_type_from
+    from .core.registry import subject_type, system_type_from
     from .show import tables
     from .testing.conformance import check_system
 
-    kind = system_type_from(system) if ":" in system else _type(system)
+    kind = system_type_from(system) if ":" in system else subject_type(system)
     with progress(f"check {system}") as tick:
         reports = check_system(kind, tick=tick)
     _print([report.to_dict() for report in reports] if json else tables.checks(reports), json)
@@ -364,18 +366,9 @@ app.command(instrument.series)
 # ---- plumbing --------------------------------------------------------------------------------------------
 
 
-def _type(name: str) -> type[System]:
-    from .core.errors import unknown
-    from .core.registry import system_types
+def _system(name: str, preset: str, settings: list[str] | None) -> Subject:
+    from .core.registry import subject
 
-    kinds = system_types()
-    if name not in kinds:
-        raise unknown("system", name, kinds)
-    return kinds[name]
-
-
-def _system(name: str, preset: str, settings: list[str] | None) -> System:
-    kind = _type(name)
     overrides: dict[str, Any] = {}
     for setting in settings or []:
         key, equals, value = setting.partition("=")
@@ -385,7 +378,7 @@ def _system(name: str, preset: str, settings: list[str] | None) -> System:
             overrides[key] = jsonlib.loads(value)
         except jsonlib.JSONDecodeError:
             overrides[key] = value
-    system = kind(kind.preset(preset).replace(**overrides))
+    system = subject(name, preset, **overrides)
     for remark in system.spec.remarks():
         print(f"note: {remark}", file=sys.stderr)
     return system
@@ -404,11 +397,14 @@ def _face(
     solver: str = "default",
     save: Path | None = None,
 ) -> int:
+    from .core.study import Study
     from .lab.run import run_face
     from .show import tables
 
     system = _system(name, preset, settings)
-    _check_request(seed, seeds, out, plot, save, face)
+    # A study's --save is a folder, which may be there already.
+    folder = save is not None and save.is_dir() and isinstance(system, Study)
+    _check_request(seed, seeds, out, plot, None if folder else save, face)
     with progress(f"{face} {name}") as tick:
         if seeds is None:
             outcomes = [run_face(system, face, seed, solver=solver, save=save, tick=tick)]

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from .stage import Prediction, Stage
-from .system import Face, System
+from .subject import Face
 
 NEEDS_FULL = "needs --full"
 
@@ -21,11 +21,11 @@ OURS = "saddlescope"
 class Evidence:
     """One run as claims and figures see it.
 
-    trajectory: None for predict, and for ensembles of which only the stages are kept.  prediction: None where no
-    theory exists.  result: how the run ended.
+    system: or study; a claim knows its own, and what may be asked of it.  trajectory: None for predict, and for
+    ensembles of which only the stages are kept.  prediction: None where no theory exists.  result: how the run ended.
     """
 
-    system: System
+    system: Any
     face: Face
     seed: int
     trajectory: Any

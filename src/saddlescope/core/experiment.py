@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from .claim import Evidence
-from .system import Face
+from .subject import Face
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ def over(name: str, *values: Any, **others: Any) -> tuple[dict[str, Any], ...]:
 
 @dataclass(frozen=True)
 class Experiment:
-    """asks: what it is for.  fields: overrides that all its runs share.
+    """asks: what it is for.  system: name of a system or a study.  fields: overrides that all its runs share.
 
     quick: None where only the paper's size means anything.  keep: "stages" for ensembles whose trajectories nobody
     reads; their flows run together.  solver: of flows; a question finer than the default tolerance names another.

@@ -19,6 +19,15 @@ def silent(share: float, words: str = "") -> None:
     """The tick of those who want no bar."""
 
 
+def part_of(tick: Tick, place: int, count: int, title: str) -> Tick:
+    """The tick of one of `count` equal parts of a work, whose own words follow the title."""
+
+    def part(share: float, words: str = "") -> None:
+        tick((place + share) / count, f"{title}: {words}" if words else title)
+
+    return part
+
+
 @contextmanager
 def progress(title: str) -> Iterator[Tick]:
     """A tick to report by. The bar appears after PATIENCE seconds, ticked or not, and vanishes at the end."""

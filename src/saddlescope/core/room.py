@@ -1,7 +1,8 @@
-"""Room: everything that one paper's folder holds, found by the names of its files."""
+"""Room: everything that the folder of a paper or a study holds, found by the names of its files."""
 
 from __future__ import annotations
 
+import ast
 import csv
 import importlib
 import importlib.util
@@ -13,15 +14,18 @@ from typing import Any
 from .claim import Claim
 from .errors import unknown
 from .experiment import Erratum, Experiment, Figure
-from .registry import system_types
-from .system import System
+from .registry import subject_types
+from .subject import Subject
 
 POINTERS = ("claim", "function", "figure", "erratum", "reason")
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the inventory: something that the paper states or does, and where it is treated here."""
+    """One line of the inventory: something that the paper states or does, and where it is treated here.
+
+    points_to: (kind, target). A target in another room has that room's name and a slash before it: "vit/low_rank".
+    """
 
     id: str
     kind: str
@@ -32,11 +36,11 @@ class Line:
 
 @dataclass(frozen=True)
 class Room:
-    """name: of its folder, and of its main system."""
+    """name: of its folder, and of its main system or study, which is the first of `subjects`."""
 
     name: str
     package: str
-    systems: tuple[type[System], ...]
+    subjects: tuple[type[Subject], ...]
 
     def _part(self, module: str, name: str) -> tuple[Any, ...]:
         return tuple(getattr(self._module(module), name, ()))
@@ -52,7 +56,7 @@ class Room:
 
     @property
     def paper(self) -> str:
-        return self.systems[0].paper
+        return self.subjects[0].paper
 
     @property
     def citation(self) -> str:
@@ -60,7 +64,7 @@ class Room:
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        return tuple(claim for kind in self.systems for claim in kind.__dict__.get("claims", ()))
+        return tuple(claim for kind in self.subjects for claim in kind.__dict__.get("claims", ()))
 
     @cached_property
     def experiments(self) -> dict[str, Experiment]:
@@ -92,27 +96,43 @@ class Room:
 
     def astray(self) -> list[str]:
         """Lines of the inventory that point nowhere, or to something that does not exist."""
-        known = {
-            "claim": {claim.name for claim in self.claims},
-            "figure": set(self.figures),
-            "erratum": {erratum.name for erratum in self.errata},
-        }
+        places = {**rooms(), self.name: self}
         wrong = [f"{line.id} points nowhere" for line in self.inventory if not line.points_to]
         for line in self.inventory:
             for kind, target in line.points_to:
-                if kind == "function":
-                    found = self._has_function(target)
-                elif kind == "reason":
+                if kind == "reason":
                     found = len(target) > 20
                 else:
-                    found = target in known.get(kind, ())
+                    name, inside = self.place_of(target)
+                    found = name in places and places[name].holds(kind, inside)
                 if not found:
                     wrong.append(f"{line.id} points to {kind}:{target}, which does not exist")
         return wrong
 
+    def place_of(self, target: str) -> tuple[str, str]:
+        """The room that a pointer of this one leads to, and what it means there."""
+        room, slash, inside = target.partition("/")
+        return (room, inside) if slash else (self.name, target)
+
+    def holds(self, kind: str, name: str) -> bool:
+        """Whether there is a claim, function, figure or erratum of this name."""
+        if kind == "function":
+            return self._has_function(name)
+        return name in {
+            "claim": {claim.name for claim in self.claims},
+            "figure": set(self.figures),
+            "erratum": {erratum.name for erratum in self.errata},
+        }.get(kind, ())
+
     def _has_function(self, target: str) -> bool:
-        module, _, name = target.rpartition(".")
-        return hasattr(self._module(module), name)
+        address, _, name = target.rpartition(".")
+        try:
+            return hasattr(self._module(address), name)
+        except ModuleNotFoundError:  # of a library that not every machine has, such as PyTorch: the file is there
+            found = importlib.util.find_spec(f"{self.package}.{address}")
+            assert found is not None and found.origin is not None
+            body = ast.parse(Path(found.origin).read_text(encoding="utf-8")).body
+            return name in {getattr(node, "name", None) for node in body}
 
     def coverage(self) -> dict[str, int]:
         """How many lines the inventory has, and how many point to each kind of thing."""
@@ -128,8 +148,8 @@ def _pointers(text: str) -> tuple[tuple[str, str], ...]:
 
 def rooms() -> dict[str, Room]:
     """All rooms by name, in the order of their names."""
-    kinds: dict[str, list[type[System]]] = {}
-    for name, kind in system_types().items():
+    kinds: dict[str, list[type[Subject]]] = {}
+    for name, kind in subject_types().items():
         kinds.setdefault(name.partition("/")[0], []).append(kind)
     return {name: _room(name, found) for name, found in kinds.items()}
 
@@ -141,11 +161,11 @@ def room(name: str) -> Room:
     return found[name]
 
 
-def room_of(kind: type[System]) -> Room:
-    """The room of a system, or of the class that it extends; one of its own for a system that is in none."""
-    known = {member: found for found in rooms().values() for member in found.systems}
+def room_of(kind: type[Subject]) -> Room:
+    """The room of a system or study, or of the class that it extends; one of its own for one that is in none."""
+    known = {member: found for found in rooms().values() for member in found.subjects}
     return next((known[base] for base in kind.__mro__ if base in known), _room(kind.name, [kind]))
 
 
-def _room(name: str, kinds: list[type[System]]) -> Room:
+def _room(name: str, kinds: list[type[Subject]]) -> Room:
     return Room(name, kinds[0].__module__.rpartition(".")[0] or kinds[0].__module__, tuple(kinds))

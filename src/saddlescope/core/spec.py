@@ -1,4 +1,4 @@
-"""Spec: the frozen parameters of one problem, with JSON round trip, digest and overrides."""
+"""Parameters, frozen, with JSON round trip, digest and overrides; Spec, those of the engines of `dynamics`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,52 @@ LARGEST_FLOAT = 1e308
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spec:
+class Parameters:
+    """What fixes one problem. A subclass states the fields, each with a default; its `check` says what they may be."""
+
+    def __post_init__(self) -> None:
+        for field, kind in _field_types(type(self)).items():
+            object.__setattr__(self, field, _coerce(field, getattr(self, field), kind))
+        self.check()
+
+    def check(self) -> None:
+        """Raise `BadArgument` for a field that has no meaning."""
+
+    def remarks(self) -> list[str]:
+        """What a user should know of these values though they are legal."""
+        return []
+
+    def replace(self, **overrides: Any) -> typing.Self:
+        """A copy with some fields changed; an unknown field is an error that suggests the nearest."""
+        names = _field_types(type(self))
+        for name in overrides:
+            if name not in names:
+                raise unknown("field", name, names)
+        return dataclasses.replace(self, **overrides)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            name: list(v) if isinstance(v := getattr(self, name), tuple) else v for name in _field_types(type(self))
+        }
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> typing.Self:
+        return cls().replace(**fields)
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), sort_keys=True, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> typing.Self:
+        return cls.from_dict(json.loads(text))
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(f"{type(self).__name__}:{self.to_json()}".encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec(Parameters):
     """Fields that every system shares. A system's own Spec adds its symbols and extends `check`.
 
     horizon: end of the run in the system's clock; null: 1.3 x the last predicted time, prolonged until the last
@@ -61,13 +106,7 @@ class Spec:
     plateau_every: int = 100
     data_seed: int = 0
 
-    def __post_init__(self) -> None:
-        for field, kind in _field_types(type(self)).items():
-            object.__setattr__(self, field, _coerce(field, getattr(self, field), kind))
-        self.check()
-
     def check(self) -> None:
-        """Raise `BadArgument` for a field that has no meaning. Extended by each system's Spec."""
         require(
             self.horizon is None or 1e-12 <= self.horizon < math.inf,
             "horizon",
@@ -99,41 +138,12 @@ class Spec:
         require(self.data_seed >= 0, "data_seed", self.data_seed, "zero or positive")
 
     def remarks(self) -> list[str]:
-        """What a user should know of these values though they are legal."""
         if self.optimizer == "gd":
             return []
         return [
             f"with optimizer={self.optimizer} the time of `train` counts steps x learning_rate, as for gd, but weights "
             "do not follow the flow at that pace"
         ]
-
-    def replace(self, **overrides: Any) -> typing.Self:
-        """A copy with some fields changed; an unknown field is an error that suggests the nearest."""
-        names = _field_types(type(self))
-        for name in overrides:
-            if name not in names:
-                raise unknown("field", name, names)
-        return dataclasses.replace(self, **overrides)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            name: list(v) if isinstance(v := getattr(self, name), tuple) else v for name in _field_types(type(self))
-        }
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> typing.Self:
-        return cls().replace(**fields)
-
-    def to_json(self) -> str:
-        return json.dumps(self.to_dict(), sort_keys=True, allow_nan=False)
-
-    @classmethod
-    def from_json(cls, text: str) -> typing.Self:
-        return cls.from_dict(json.loads(text))
-
-    @property
-    def digest(self) -> str:
-        return hashlib.sha256(f"{type(self).__name__}:{self.to_json()}".encode()).hexdigest()[:16]
 
 
 def require(condition: bool, field: str, value: Any, must_be: str, why: str = "") -> None:
@@ -162,7 +172,7 @@ def _coerce(field: str, value: Any, kind: Any) -> Any:
         return value
     if kind is str and isinstance(value, str):
         return value
-    if hasattr(value, "__float__") and not isinstance(value, (bool, str)):
+    if kind in (int, float) and hasattr(value, "__float__") and not isinstance(value, (bool, str)):
         try:
             number = float(value)
         except OverflowError:

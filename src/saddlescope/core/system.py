@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from .errors import BadArgument, Undeclared, unknown
+from .errors import Undeclared
 from .spec import Spec
 from .stage import Mark, Prediction, Stage
-
-Face = Literal["train", "flow", "predict"]
+from .subject import Subject
 
 
 class Start(NamedTuple):
@@ -38,7 +37,7 @@ class Symmetry(NamedTuple):
     apply: Callable[[Any], Any]
 
 
-class System(ABC):
+class System(Subject):
     """The contract. Points, frames, states and views are named tuples of arrays.
 
     A system has no loop of its own: `dynamics` moves what is stated here. Methods below `start` are written for
@@ -46,71 +45,28 @@ class System(ABC):
     solvers and predictions can call them without jax; with `batched = True`, velocity, jacobian, view, measure
     and conserved also take points with a leading batch axis.
 
-    Class attributes: name ("room" or "room/variant"), paper (citation key), summary (one line), spec_type,
-    faces, presets (at least tiny, quick, paper: overrides of the Spec's defaults; each "tiny..." is checked by
-    the conformance suite), observables (name -> dimension names of what `measure` returns), claims, kept (whether
-    its runs may be stored: its name, version and sources say all that decides them), columns (entries of Stage.extra
-    that tables show, and under which heading), ends_on_arrival (whether a run without a set horizon ends as soon as it
+    Class attributes beside those of a Subject: ends_on_arrival (whether a run without a set horizon ends as soon as it
     has arrived), watched (when training looks for passages: a system whose observables cost as much as a step of
-    training looks at snapshots only), remembered (fields of the frame that record the start: the seed moves them),
-    timed (observables that `over_time` makes of others and of time).
+    training looks at snapshots only), remembered (fields of the frame that record the start: the seed moves them). Its
+    presets are at least tiny, quick and paper; each "tiny..." is checked by the conformance suite. `observables` are
+    what `measure` returns.
     """
 
-    name: ClassVar[str]
-    paper: ClassVar[str]
-    summary: ClassVar[str]
     spec_type: ClassVar[type[Spec]]
-    faces: ClassVar[tuple[Face, ...]]
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]]
-    observables: ClassVar[Mapping[str, tuple[str, ...]]]
     arrays: ClassVar[Literal["any", "jax"]] = "any"
     batched: ClassVar[bool] = False
-    kept: ClassVar[bool] = True
     ends_on_arrival: ClassVar[bool] = False
     watched: ClassVar[Literal["every step", "snapshots"]] = "every step"
     remembered: ClassVar[tuple[str, ...]] = ()
-    timed: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    columns: ClassVar[Mapping[str, str]] = {}
-    claims: ClassVar[Sequence[Any]] = ()
-    spec: Any
-
-    def __init__(self, spec: Spec | None = None):
-        self.spec = self.preset("quick") if spec is None else spec
-        if not isinstance(self.spec, self.spec_type):
-            raise BadArgument(f"{self.name} takes a {self.spec_type.__name__}, got a {type(spec).__name__}")
-
-    @classmethod
-    def preset(cls, name: str) -> Any:
-        if name not in cls.presets:
-            raise unknown("preset", name, cls.presets)
-        return cls.spec_type(**cls.presets[name])
-
-    @property
-    def identity(self) -> tuple:
-        """What makes two systems the same problem; compiled code is shared between equal systems."""
-        return (type(self), self.spec)
 
     @property
     def code(self) -> Hashable:
         """What velocity, view and measure depend on besides their arguments: equal ones share compiled code."""
         return self.identity
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, System) and self.identity == other.identity
-
-    def __hash__(self) -> int:
-        return hash(self.identity)
-
-    def __repr__(self) -> str:
-        return f"<{self.name} {self.spec.digest}>"
-
     def declares(self, name: str) -> bool:
         """Whether this system offers an optional part of the contract."""
         return getattr(type(self), name) is not getattr(System, name)
-
-    def needs_face(self, face: Face) -> None:
-        if face not in self.faces:
-            raise BadArgument(f"{self.name} has no face {face!r}: it can {', '.join(self.faces)}")
 
     @property
     def starts_reduced(self) -> bool:
@@ -135,10 +91,6 @@ class System(ABC):
     def measure(self, view: Any, frame: Any) -> dict[str, Any]:
         """Named observables, "loss" among them, with the dimensions that `observables` declares."""
         raise self._undeclared("measure")
-
-    def over_time(self, time: Any, observables: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The observables of `timed`, from series of the others."""
-        return {}
 
     def clock(self, frame: Any) -> float:
         """Time of this system per unit of gradient-flow time: a step of GD advances clock * learning_rate."""
@@ -235,10 +187,6 @@ class System(ABC):
     def describe(self, stage: Stage, before: Mapping[str, Any], after: Mapping[str, Any]) -> Stage:
         """A measured stage with what it taught, from the observables on the plateaus before and after it."""
         return stage
-
-    def words(self, name: str, value: Any) -> str:
-        """An entry of Stage.extra as a table shows it."""
-        return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
 
     def epilogue(self, prediction: Prediction, last: Mapping[str, Any]) -> str:
         """What a user should know of a finished run, from its last observables; "" for nothing."""

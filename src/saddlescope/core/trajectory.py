@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .system import System
+from .subject import Subject
 
 if TYPE_CHECKING:
     import xarray
@@ -17,7 +17,7 @@ REQUIRED_ATTRS = ("system", "face", "seed", "spec", "solver", "result", "seconds
 
 
 def build_trajectory(
-    system: System,
+    system: Subject,
     face: str,
     seed: int,
     time: np.ndarray,
@@ -29,16 +29,21 @@ def build_trajectory(
     conserved_drift: float | None,
     extra: Mapping[str, Any] | None = None,
     step: np.ndarray | None = None,
+    constants: Mapping[str, np.ndarray] | None = None,
 ) -> xarray.Dataset:
-    """Dims: time and those that the system declares; attrs carry where it comes from and how it ended.
+    """Dims: time and those that the system or study declares; attrs carry where it comes from and how it ended.
 
-    step: a second coordinate along time, of training.
+    step: a second coordinate along time, of training.  constants: what the subject declares under this name.
     """
     import xarray
 
     dimensions = {**system.observables, **system.timed}
     observables = {**observables, **system.over_time(np.asarray(time, float), observables)}
-    variables = {name: (("time", *others), np.asarray(observables[name])) for name, others in dimensions.items()}
+    variables: dict[str, Any] = {
+        name: (("time", *others), np.asarray(observables[name])) for name, others in dimensions.items()
+    }
+    for name, dims in system.constants.items():
+        variables[name] = (dims, np.asarray((constants or {})[name]))
     attrs = {
         "system": system.name,
         "face": face,
@@ -58,6 +63,11 @@ def build_trajectory(
     return trajectory
 
 
+def series_in(trajectory: xarray.Dataset) -> dict[str, np.ndarray]:
+    """What moves: every observable over time, without the constants."""
+    return {str(name): found.values for name, found in trajectory.data_vars.items() if "time" in found.dims}
+
+
 def check_schema(trajectory: xarray.Dataset) -> None:
     """Raise ValueError unless every face's readers can rely on this dataset."""
     missing = [name for name in REQUIRED_ATTRS if name not in trajectory.attrs]
@@ -70,5 +80,5 @@ def check_schema(trajectory: xarray.Dataset) -> None:
     if time.size == 0 or np.any(np.diff(time) <= 0):
         raise ValueError("`time` must increase strictly")
     for name, variable in trajectory.data_vars.items():
-        if variable.dims[0] != "time":
+        if "time" in variable.dims[1:]:
             raise ValueError(f"`{name}` must have `time` as its first dimension, got {variable.dims}")

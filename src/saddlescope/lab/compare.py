@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
-from saddlescope.core.progress import Tick, silent
-from saddlescope.core.system import Face, System
+from saddlescope.core.errors import BadArgument
+from saddlescope.core.progress import Tick, part_of, silent
+from saddlescope.core.subject import Face, Subject
+from saddlescope.core.system import System
 
 from .run import Outcome, run_face, strict
 
@@ -57,18 +58,16 @@ class Comparison:
         )
 
 
-def compare(system: System, seed: int = 0, *, tick: Tick = silent) -> Comparison:
+def compare(system: Subject, seed: int = 0, *, tick: Tick = silent) -> Comparison:
     """Run every face that the system has from the same start."""
+    if not isinstance(system, System):
+        raise BadArgument(f"{system.name} is a study and has no other face to compare with: it can train")
     start = system.start(seed)
     faces: list[Face] = [face for face in ORDER if face in system.faces]
     outcomes: dict[str, Outcome] = {}
     prediction = None
     for number, face in enumerate(faces):
-        part = partial(_part, tick, number, len(faces), face)
+        part = part_of(tick, number, len(faces), face)
         outcomes[face] = run_face(system, face, seed, start=start, prediction=prediction, tick=part)
         prediction = outcomes[face].prediction
     return Comparison(system, seed, outcomes)
-
-
-def _part(tick: Tick, number: int, faces: int, face: str, share: float, words: str = "") -> None:
-    tick((number + share) / faces, f"{face}: {words}")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from saddlescope.core.progress import Tick, silent
-from saddlescope.core.system import Face, System
+from saddlescope.core.progress import Tick, part_of, silent
+from saddlescope.core.subject import Face, Subject
+from saddlescope.core.system import System
 
 from .pool import cores, on_cores
 from .run import Outcome, outcome_of, run_face
@@ -19,13 +20,13 @@ TOGETHER = 32
 
 
 def run_seeds(
-    system: System, face: Face, seeds: Sequence[int], *, solver: str = "default", tick: Tick = silent
+    system: Subject, face: Face, seeds: Sequence[int], *, solver: str = "default", tick: Tick = silent
 ) -> list[Outcome]:
     """Outcomes in the order of `seeds`. Flows of a batched system run together, without a prediction each."""
     system.needs_face(face)
     workers = min(cores(), len(seeds))
     job = partial(_one_by_one, system, face, solver)
-    if face == "flow" and len(seeds) >= TOGETHER and _together(system):
+    if isinstance(system, System) and face == "flow" and len(seeds) >= TOGETHER and _together(system):
         job = partial(all_at_once, system, solver)
     # Training compiles once per process: one process with a warm cache is faster there.
     if workers == 1 or len(seeds) < FEWEST or face == "train":
@@ -42,11 +43,12 @@ def _together(system: System) -> bool:
     return can_run_together(system, layout_of(state).size)
 
 
-def _one_by_one(system: System, face: Face, solver: str, seeds: Sequence[int], tick: Tick = silent) -> list[Outcome]:
+def _one_by_one(system: Subject, face: Face, solver: str, seeds: Sequence[int], tick: Tick = silent) -> list[Outcome]:
     outcomes = []
-    for number, seed in enumerate(seeds, start=1):
-        outcomes.append(run_face(system, face, seed, solver=solver))
-        tick(number / len(seeds), f"{number} of {len(seeds)} seeds")
+    for number, seed in enumerate(seeds):
+        part = part_of(tick, number, len(seeds), f"seed {number + 1} of {len(seeds)}")
+        part(0.0, "")
+        outcomes.append(run_face(system, face, seed, solver=solver, tick=part))
     return outcomes
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from saddlescope.core.errors import BadArgument
 from saddlescope.core.files import write_csv, write_whole
+from saddlescope.core.trajectory import series_in
 
 if TYPE_CHECKING:
     from .run import Outcome
@@ -34,8 +35,8 @@ def _rows(outcome: Outcome) -> list[dict[str, Any]]:
     if outcome.trajectory is None:
         return [{"seed": outcome.seed, **stage.to_dict()} for stage in outcome.stages]
     columns: dict[str, np.ndarray] = {"time": outcome.trajectory["time"].values}
-    for name, variable in outcome.trajectory.data_vars.items():
-        columns |= series_of(str(name), variable.values)
+    for name, values in series_in(outcome.trajectory).items():
+        columns |= series_of(name, values)
     return [
         {"seed": outcome.seed, **{name: float(values[number]) for name, values in columns.items()}}
         for number in range(len(columns["time"]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from saddlescope.core.claim import Claim, Evidence, Verdict, judge_run
 from saddlescope.core.room import room_of
-from saddlescope.core.system import Face, System
+from saddlescope.core.subject import Face, Subject
 
 from .run import Outcome, run_face
 
@@ -21,7 +21,7 @@ def evidence_of(outcome: Outcome) -> Evidence:
     )
 
 
-def claims_of_one_run(system: System, face: Face) -> list[Claim]:
+def claims_of_one_run(system: Subject, face: Face) -> list[Claim]:
     """The claims that a single run of this face can speak to: not those that take many runs together."""
     experiments = room_of(type(system)).experiments
     # A variant that builds on another system speaks to its claims as well.
@@ -35,7 +35,7 @@ def claims_of_one_run(system: System, face: Face) -> list[Claim]:
     return [claim for claim in system.claims if speaks(claim)]
 
 
-def judge(system: System, seed: int = 0) -> list[Verdict]:
+def judge(system: Subject, seed: int = 0) -> list[Verdict]:
     """Run the flow from one seed and judge by it every claim that one flow can decide."""
     evidence = evidence_of(run_face(system, "flow", seed))
     return [judge_run(claim, evidence) for claim in claims_of_one_run(system, "flow")]

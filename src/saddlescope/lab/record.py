@@ -36,6 +36,8 @@ def record(results: Sequence[Reproduced], store: Store, out: Path, folder: Path,
         (place / "figures").mkdir(parents=True, exist_ok=True)
         trained = {experiment.name for experiment in result.chosen.experiments if experiment.face == "train"}
         for figure in (one for one in result.chosen.figures if trained & set(one.experiments)):
+            if result.missing.keys() & set(figure.experiments):  # it was not drawn
+                continue
             name = f"{result.chosen.room.name}-{figure.name}.svg"
             shutil.copyfile(out / "figures" / name, place / "figures" / name)
         trainings = list(_trainings(result, full))

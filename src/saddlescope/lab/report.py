@@ -10,10 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from saddlescope.core.claim import NEEDS_FULL, Verdict
+from saddlescope.core.claim import Verdict
 from saddlescope.core.experiment import Experiment
 from saddlescope.core.files import write_whole
 from saddlescope.core.progress import Tick, silent
+from saddlescope.core.study import Study
 
 from .pool import cores
 from .reproduce import Reproduced, requests_of
@@ -52,15 +53,16 @@ def write_report(results: Sequence[Reproduced], out: Path, *, full: bool, began:
     figures = out / "figures"
     figures.mkdir(parents=True, exist_ok=True)
     papers = [_paper(result, figures, full, tick) for result in results]
+    used = versions(any(issubclass(kind, Study) for result in results for kind in result.chosen.room.subjects))
     data = {
         "title": "saddlescope report",
-        "version": versions()["saddlescope"],
+        "version": used["saddlescope"],
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "full": full,
         "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
         "seconds": wall.perf_counter() - began,
         "provenance": {
-            **{name: version for name, version in versions().items() if name != "saddlescope"},
+            **{name: version for name, version in used.items() if name != "saddlescope"},
             "machine": f"{platform.system()} {platform.machine()}",
             "cores": cores(),
         },
@@ -83,7 +85,7 @@ def _paper(result: Reproduced, folder: Path, full: bool, tick: Tick) -> dict[str
         "name": room.name,
         "key": room.paper,
         "citation": room.citation,
-        "summary": room.systems[0].summary,
+        "summary": room.subjects[0].summary,
         "counts": _counts(result.verdicts),
         "claims": [_claim(verdict) for verdict in result.verdicts],
         "figures": list(_figures(result, folder, tick)),
@@ -139,7 +141,7 @@ def _figures(result: Reproduced, folder: Path, tick: Tick) -> Any:
     results = result.results
     for number, figure in enumerate(result.chosen.figures, start=1):
         tick(number / len(result.chosen.figures), f"figure {figure.name} of {result.chosen.room.name}")
-        lacking = [name for name in figure.experiments if not results.get(name)]
+        lacking = [result.missing[name] for name in figure.experiments if name in result.missing]
         svg = None if lacking else svg_of(figure, results)
         if svg is not None:
             path = folder / f"{result.chosen.room.name}-{figure.name}.svg"
@@ -151,7 +153,7 @@ def _figures(result: Reproduced, folder: Path, tick: Tick) -> Any:
             "caption": figure.caption,
             "look_for": figure.look_for,
             "svg": svg,
-            "missing": NEEDS_FULL if lacking else "",
+            "missing": lacking[0] if lacking else "",
             "experiments": list(figure.experiments),
         }
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from saddlescope.core.claim import NEEDS_FULL, Claim, Evidence, Verdict, judge_runs
 from saddlescope.core.errors import BadArgument, unknown
 from saddlescope.core.experiment import Experiment, Figure
-from saddlescope.core.progress import Tick, silent
-from saddlescope.core.registry import system
+from saddlescope.core.progress import Tick, part_of, silent
+from saddlescope.core.registry import subject
 from saddlescope.core.room import Room, room, rooms
+from saddlescope.core.study import Study
+from saddlescope.core.system import System
 
 from .ensemble import all_at_once
 from .judge import evidence_of
@@ -44,10 +48,14 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Reproduced:
-    """One room's results. runs: outcomes by experiment; an experiment that this size lacks is missing."""
+    """One room's results. runs: outcomes by experiment.
+
+    missing: experiments without runs, and why: this size, or this machine, lacks them.
+    """
 
     chosen: Chosen
     runs: Mapping[str, Sequence[Outcome]]
+    missing: Mapping[str, str]
     verdicts: Sequence[Verdict]
 
     @property
@@ -100,46 +108,59 @@ def reproduce(
         for choice in chosen
         for experiment in choice.experiments
     }
-    wanted = list({request.name: request for group in requests.values() for request in group}.values())
     names = {request.name: name for (_, name), group in requests.items() for request in group}
     outcomes: dict[str, list[Outcome]] = {}
+    missing: dict[tuple[str, str], str] = {}
     for _ in range(ATTEMPTS):
-        run_missing(store, wanted, tick, names, workers)
-        for request in wanted:
-            if request.name not in outcomes:
+        missing = {key: why for key, group in requests.items() if (why := _why_missing(group, store))}
+        wanted = {request.name: request for key, group in requests.items() if key not in missing for request in group}
+        run_missing(store, list(wanted.values()), tick, names, workers)
+        for name, request in wanted.items():
+            if name not in outcomes:
                 try:
-                    outcomes[request.name] = store.load(request)
+                    outcomes[name] = store.load(request)
                 except Damaged:
                     continue
-        if len(outcomes) == len(wanted):
+        if wanted.keys() <= outcomes.keys():
             break
     else:
         raise RuntimeError(f"runs in {store.root} could not be read back, {ATTEMPTS} times: is the disk sound?")
     results = []
     for choice in chosen:
-        groups = {experiment.name: requests[choice.room.name, experiment.name] for experiment in choice.experiments}
+        keys = {experiment.name: (choice.room.name, experiment.name) for experiment in choice.experiments}
+        absent = {name: missing[key] for name, key in keys.items() if key in missing}
         runs = {
-            name: [outcome for request in group for outcome in outcomes[request.name]]
-            for name, group in groups.items()
-            if group
+            name: [outcome for request in requests[key] for outcome in outcomes[request.name]]
+            for name, key in keys.items()
+            if name not in absent
         }
-        results.append(Reproduced(choice, runs, list(_judged(choice, runs, full, tick))))
+        results.append(Reproduced(choice, runs, absent, list(_judged(choice, runs, absent, full, tick))))
     return results
 
 
-def _judged(choice: Chosen, runs: Mapping[str, Sequence[Outcome]], full: bool, tick: Tick) -> Iterator[Verdict]:
+def _why_missing(group: Sequence[Request], store: Store) -> str:
+    """Why an experiment has no runs; "" where it has, or they can be made. Part of a sweep is not the experiment."""
+    if not group:
+        return NEEDS_FULL
+    # What another machine has made and the store holds needs nothing of this one.
+    return next((why for request in group if request not in store and (why := request.system.lacks())), "")
+
+
+def _judged(
+    choice: Chosen, runs: Mapping[str, Sequence[Outcome]], missing: Mapping[str, str], full: bool, tick: Tick
+) -> Iterator[Verdict]:
     for number, claim in enumerate(choice.claims):
         tick(number / len(choice.claims), f"judging {claim.name}")
         assert claim.experiment is not None
         evidence = [evidence_of(outcome) for outcome in runs.get(claim.experiment, ())]
-        yield judge_runs(claim, evidence, lacking="" if full else NEEDS_FULL)
+        yield judge_runs(claim, evidence, missing.get(claim.experiment, "" if full else NEEDS_FULL))
 
 
 def requests_of(experiment: Experiment, full: bool) -> Iterator[Request]:
     """One request per run; an ensemble's seeds in batches. None where the experiment has no such size."""
     size = experiment.size(full)
     for variant in size.variants if size else ():
-        what = system(experiment.system, **{**experiment.fields, **variant})
+        what = subject(experiment.system, **{**experiment.fields, **variant})
         assert size is not None
         if experiment.keep == "stages":
             for first in range(0, size.seeds, BATCH):
@@ -153,21 +174,33 @@ def requests_of(experiment: Experiment, full: bool) -> Iterator[Request]:
 def run_missing(
     store: Store, requests: Sequence[Request], tick: Tick, experiments: Mapping[str, str], workers: int | None = None
 ) -> None:
-    """experiments: what each run, by its name, is for; said as it finishes."""
+    """Side by side, then one after another those that need the machine alone.
+
+    experiments: what each run, by its name, is for; said as it finishes.
+    """
     missing = [request for request in requests if request not in store]
+    together = [request for request in missing if not request.system.alone]
     done = len(requests) - len(missing)
-    workers = min(workers or cores(), len(missing))
+    workers = min(workers or cores(), len(together))
     job = partial(_perform, store)
-    finished = ((place, job(request)) for place, request in enumerate(missing))
-    if workers > 1:
-        finished = on_cores(job, missing, workers)
+    finished = on_cores(job, together, workers) if workers > 1 else enumerate(map(job, together))
+
+    def stands(which: str, request: Request) -> str:
+        return f"{done} of {len(requests)} runs, {which}: {experiments[request.name]}, {request.words}"
+
     tick(done / max(len(requests), 1), f"{done} of {len(requests)} runs")
     try:
         for place, _ in finished:
             done += 1
-            last = missing[place]
-            tick(done / len(requests), f"{done} of {len(requests)} runs, last: {experiments[last.name]}, {last.words}")
+            tick(done / len(requests), stands("last", together[place]))
+        for request in (request for request in missing if request.system.alone):
+            part = part_of(tick, done, len(requests), stands("now", request))
+            part(0.0, "")
+            job(request, part)
+            done += 1
     except OSError as error:
+        if error.filename and not Path(error.filename).resolve().is_relative_to(store.root.resolve()):
+            raise  # no fault of the store: a study could not read its data
         raise RuntimeError(
             f"cannot write to {store.root}: {error.strerror or error}. The {done} runs that are finished are kept; the "
             "same call goes on from there"
@@ -176,15 +209,19 @@ def run_missing(
         store.sweep()
 
 
-def _perform(store: Store, request: Request) -> None:
-    if request in store:  # somebody else was faster
-        return
+def _perform(store: Store, request: Request, tick: Tick = silent) -> None:
+    with store.held(request) if isinstance(request.system, Study) else nullcontext():
+        if request not in store:  # else somebody was faster
+            store.save(request, _made(store, request, tick))
+
+
+def _made(store: Store, request: Request, tick: Tick) -> list[Outcome]:
     if request.stages_only:
-        store.save(request, all_at_once(request.system, request.solver, request.seeds))
-        return
+        request.system.needs_face("flow")
+        assert isinstance(request.system, System)
+        return all_at_once(request.system, request.solver, request.seeds)
     save = None
     if request.face == "train":
         save = store.unfinished(request)
         save.parent.mkdir(parents=True, exist_ok=True)
-    outcome = run_face(request.system, request.face, request.seeds[0], solver=request.solver, save=save)
-    store.save(request, [outcome])
+    return [run_face(request.system, request.face, request.seeds[0], solver=request.solver, save=save, tick=tick)]

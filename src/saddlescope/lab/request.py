@@ -5,20 +5,30 @@ from __future__ import annotations
 import ast
 import hashlib
 import inspect
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
 from saddlescope.core.errors import BadArgument
-from saddlescope.core.system import Face, System
+from saddlescope.core.study import Study
+from saddlescope.core.subject import Face, Subject
+from saddlescope.core.system import System
 
-LOOKERS_ON = {"claims", "experiments", "figures", "errata"}
+LOOKERS_ON = {"claims", "experiments", "figures", "errata", "measures"}
 """Files of a room that look at runs and do not make them; what only they import does not count either."""
 
 ENGINES = {
-    "core": ("spec", "stage", "system", "trajectory", "tree"),
-    "numerics": ("*",),
-    "dynamics": ("*",),
+    System: {
+        "core": ("spec", "stage", "subject", "system", "trajectory", "tree"),
+        "numerics": ("*",),
+        "dynamics": ("*",),
+    },
+    Study: {
+        "core": ("spec", "study", "subject", "trajectory"),
+        "spectra": ("factored", "heads", "product", "ranks"),
+        "watch": ("measure",),
+    },
 }
 """Files outside the room that runs depend on."""
 
@@ -27,7 +37,7 @@ ENGINES = {
 class Request:
     """What to run. seeds: one, unless only stages are kept.  Everything here is part of the run's name."""
 
-    system: System
+    system: Subject
     face: Face
     seeds: tuple[int, ...]
     solver: str = "default"
@@ -43,12 +53,11 @@ class Request:
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
     def _solver_settings(self) -> str:
-        if self.face == "predict":
-            return "predict"
+        if self.face != "flow":
+            return self.face
         from saddlescope.dynamics.solvers import solver
 
-        kind = "together" if self.stages_only else "alone"
-        return f"{kind} {solver(self.solver)}" if self.face == "flow" else "train"
+        return f"{'together' if self.stages_only else 'alone'} {solver(self.solver)}"
 
     @property
     def name(self) -> str:
@@ -63,31 +72,48 @@ class Request:
         )
 
 
-def sources(system: System) -> str:
-    """Hash of the code that a run of this system depends on: the engines, and its room but for the lookers-on."""
+def sources(system: Subject) -> str:
+    """Hash of the code that a run depends on: the engines, and its room but for the lookers-on."""
     return _sources(type(system))
 
 
 @cache
-def _sources(kind: type[System]) -> str:
+def _sources(kind: type[Subject]) -> str:
     package = Path(__file__).parents[1]
-    files = [file for room, names in ENGINES.items() for name in names for file in (package / room).glob(f"{name}.py")]
+    contract = next(base for base in kind.__mro__ if base in ENGINES)
+    engines = ENGINES[contract].items()
+    files = [file for room, names in engines for name in names for file in (package / room).glob(f"{name}.py")]
     # A variant may be built on classes of another folder (a user's system that extends one of ours).
     for base in kind.__mro__:
-        if issubclass(base, System) and base is not System:
+        if issubclass(base, contract) and base is not contract:
             files += _neighbours(Path(inspect.getfile(base)))
     text = b"\0".join(file.read_bytes() for file in sorted(set(files)))
     return hashlib.sha256(text).hexdigest()[:16]
 
 
 def _neighbours(file: Path) -> set[Path]:
-    """A file with all that it imports, directly or not, from its own folder, lookers-on left out."""
+    """A file with all that it imports, directly or not, from its own folder and those below, lookers-on left out."""
     found, queue = set(), [file]
     while queue:
         found.add(here := queue.pop())
-        for node in ast.walk(ast.parse(here.read_text())):
-            if isinstance(node, ast.ImportFrom) and node.level == 1:
-                names = [node.module] if node.module else [alias.name for alias in node.names]
-                paths = [here.with_name(f"{name}.py") for name in names if name not in LOOKERS_ON]
-                queue += [path for path in paths if path.is_file() and path not in found]
+        for node in ast.walk(ast.parse(here.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                paths = (path for path in _files(here, node) if path.is_relative_to(file.parent) and path.is_file())
+                queue += [path for path in paths if path not in found]
     return found
+
+
+def _files(here: Path, node: ast.ImportFrom) -> Iterator[Path]:
+    """Where the modules of an import may be: files, packages, files of packages."""
+    origin = here.parents[node.level - 1] if node.level else _outside(here)
+    base = node.module.split(".") if node.module else []
+    # A name that is imported may be a module itself; "from . import x" says nothing of the package around x.
+    for parts in [*([base] if base else []), *([*base, alias.name] for alias in node.names)]:
+        if not LOOKERS_ON & set(parts):
+            place = origin.joinpath(*parts)
+            yield from (place.with_suffix(".py"), place / "__init__.py")
+
+
+def _outside(file: Path) -> Path:
+    """The folder that a file's outermost package is in."""
+    return next(folder for folder in file.parents if not (folder / "__init__.py").is_file())

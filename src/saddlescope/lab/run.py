@@ -1,8 +1,9 @@
-"""One face of one system from one seed, and what it showed."""
+"""One face of one system or study from one seed, and what it showed."""
 
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import time as wall
 from collections.abc import Mapping, Sequence
@@ -12,9 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from saddlescope.core.errors import BadArgument
+from saddlescope.core.files import write_whole
 from saddlescope.core.progress import Tick, silent
 from saddlescope.core.stage import Prediction, Stage
-from saddlescope.core.system import Face, Start, System
+from saddlescope.core.study import Study, check_trained
+from saddlescope.core.subject import Face, Subject
+from saddlescope.core.system import Start, System
+from saddlescope.core.trajectory import series_in
 
 if TYPE_CHECKING:
     import xarray
@@ -24,7 +30,7 @@ if TYPE_CHECKING:
 class Outcome:
     """What one face showed; `trajectory` is None for predict, `prediction` where no theory exists."""
 
-    system: System
+    system: Subject
     face: Face
     seed: int
     stages: Sequence[Stage]
@@ -69,14 +75,56 @@ def strict(value: Any) -> Any:
     return value
 
 
-def predict(system: System, seed: int = 0) -> Prediction:
+def predict(system: Subject, seed: int = 0) -> Prediction:
     """What theory says of the start of `seed`."""
     system.needs_face("predict")
+    assert isinstance(system, System)
     return system.predict(system.start(seed))
 
 
+def train(
+    system: Subject, seed: int = 0, *, save: Path | None = None, tick: Tick = silent, **options: Any
+) -> xarray.Dataset:
+    """The network by a real optimizer: a study's own, or the engine of the systems, whose are the other options.
+
+    save: what is written as training goes on, and gone on from by the same call: a file; a study's is a folder.
+    """
+    system.needs_face("train")
+    if isinstance(system, System):
+        from saddlescope.dynamics.train import train as engine
+
+        return engine(system, seed, save=save, tick=tick, **options)
+    assert isinstance(system, Study)
+    if options:
+        raise BadArgument(f"`{next(iter(options))}` means nothing to a study: {system.name} takes `save` and `tick`")
+    if lacking := system.lacks():
+        raise BadArgument(f"{system.name} cannot run here: {lacking}")
+    if save is not None:
+        _take_folder(save, system, seed)
+    trajectory = system.train(seed, save, tick)
+    check_trained(trajectory)
+    return trajectory
+
+
+def _take_folder(folder: Path, study: Study, seed: int) -> None:
+    """Make it this run's own, or make sure that it is."""
+    note = folder / "run.json"
+    about = {"system": study.name, "seed": seed, "spec": study.spec.to_dict()}
+    if folder.exists() and not folder.is_dir():
+        raise BadArgument(f"cannot keep {study.name} in {folder}: it is a file, and a study needs a folder")
+    if note.is_file():
+        if note.read_text(encoding="utf-8") != json.dumps(about):
+            raise BadArgument(f"cannot go on from {folder}: it holds another run, see {note}; name another folder")
+        return
+    # A kill while the note was written leaves a hidden file.
+    if folder.exists() and any(not path.name.startswith(".") for path in folder.iterdir()):
+        raise BadArgument(f"cannot go on from {folder}: it holds no run; name another folder, or an empty one")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(note, lambda partial: partial.write_text(json.dumps(about), encoding="utf-8"))
+
+
 def run_face(
-    system: System,
+    system: Subject,
     face: Face,
     seed: int = 0,
     *,
@@ -88,6 +136,9 @@ def run_face(
 ) -> Outcome:
     """Run one face. start, prediction: shared between the faces of one seed."""
     system.needs_face(face)
+    if not isinstance(system, System):
+        trajectory = train(system, seed, save=save, tick=tick)
+        return outcome_of(system, face, seed, trajectory, None, trajectory.attrs["seconds"])
     began = wall.perf_counter()
     start = system.start(seed) if start is None else start
     if prediction is None and "predict" in system.faces:
@@ -100,21 +151,19 @@ def run_face(
 
         trajectory = flow(system, seed, solver=solver, start=start, prediction=prediction, tick=tick)
     else:
-        from saddlescope.dynamics.train import train
-
         trajectory = train(system, seed, start=start, prediction=prediction, save=save, tick=tick)
     return outcome_of(system, face, seed, trajectory, prediction, wall.perf_counter() - began)
 
 
 def outcome_of(
-    system: System,
+    system: Subject,
     face: Face,
     seed: int,
     trajectory: xarray.Dataset,
     prediction: Prediction | None,
     seconds: float,
 ) -> Outcome:
-    observables = {name: values.values for name, values in trajectory.data_vars.items()}
+    observables = series_in(trajectory)
     return Outcome(
         system,
         face,
@@ -122,7 +171,7 @@ def outcome_of(
         measured_stages(trajectory, prediction, system),
         float(observables["loss"][-1]),
         float(trajectory.attrs["conserved_drift"]),
-        {str(name): values[-1] for name, values in observables.items()},
+        {name: values[-1] for name, values in observables.items()},
         trajectory.attrs["solver"],
         trajectory.attrs["result"],
         seconds,
@@ -131,7 +180,7 @@ def outcome_of(
     )
 
 
-def predicted_outcome(system: System, seed: int, prediction: Prediction, seconds: float) -> Outcome:
+def predicted_outcome(system: Subject, seed: int, prediction: Prediction, seconds: float) -> Outcome:
     reached = all(stage.time is not None for stage in prediction.stages)
     return Outcome(
         system,
@@ -150,7 +199,7 @@ def predicted_outcome(system: System, seed: int, prediction: Prediction, seconds
 
 
 def measured_stages(
-    trajectory: xarray.Dataset, prediction: Prediction | None, system: System | None = None
+    trajectory: xarray.Dataset, prediction: Prediction | None, system: Subject | None = None
 ) -> list[Stage]:
     """Stages of a trajectory: passages of the predicted marks, or, without a theory, its conspicuous drops.
 
@@ -159,10 +208,10 @@ def measured_stages(
     from saddlescope.analysis.stages import detect_stages, stages_at_marks
 
     time = trajectory["time"].values
-    observables = {str(name): values.values for name, values in trajectory.data_vars.items()}
+    observables = series_in(trajectory)
     if prediction is not None:
         stages = stages_at_marks(time, observables, prediction.marks, prediction.stages)
-        return stages if system is None else _described(system, stages, time, observables)
+        return _described(system, stages, time, observables) if isinstance(system, System) else stages
     if len(time) < 8 or not np.isfinite(observables["loss"]).all():
         return []
     drops = detect_stages(time, observables["loss"])

@@ -1,7 +1,8 @@
 """Runs on disk: each appears whole, by one rename, under a name that says exactly what it is.
 
 `<root>/<system>/<face>-<digest>-seed<N>/` holds spec.json, meta.json and trajectory.zarr; ensembles of which only the
-stages are kept are `<face>-<digest>-seeds<first>-<last>/` with stages.json in the trajectory's place.
+stages are kept are `<face>-<digest>-seeds<first>-<last>/` with stages.json in the trajectory's place. A training that
+is not done has its checkpoint beside them, `.unfinished-<name>.npz`, and a study its folder, `.unfinished-<name>/`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import shutil
 import socket
 import sys
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from glob import glob
 from pathlib import Path
@@ -20,6 +22,7 @@ from typing import Any
 
 from saddlescope.core.errors import BadArgument
 from saddlescope.core.stage import Prediction, Stage
+from saddlescope.core.study import Study
 
 from .request import Request, sources
 from .run import Outcome, outcome_of, predicted_outcome, strict
@@ -57,8 +60,22 @@ class Store:
         return self.root / request.system.name / request.name
 
     def unfinished(self, request: Request) -> Path:
-        """Where a long training keeps its checkpoint until it is done."""
-        return self.folder(request).with_name(f".unfinished-{request.name}.npz")
+        """Where a long training keeps its checkpoint until it is done: a file; a study's is a folder."""
+        suffix = "" if isinstance(request.system, Study) else ".npz"
+        return self.folder(request).with_name(f".unfinished-{request.name}{suffix}")
+
+    @contextmanager
+    def held(self, request: Request) -> Iterator[None]:
+        """One process at a time makes a run whose checkpoint is a folder; the next one waits, and finds it made."""
+        import fcntl
+
+        lock = self.folder(request).with_name(f".unfinished-{request.name}.lock")
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        with lock.open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # a process that is killed lets go of it
+            yield
+            if request in self:
+                lock.unlink(missing_ok=True)
 
     def __contains__(self, request: Request) -> bool:
         folder = self.folder(request)
@@ -84,7 +101,7 @@ class Store:
                     # What has the name of a run and is none (no meta.json, a file, a link to elsewhere) makes room.
                     _remove(final)
                     partial.rename(final)
-            self.unfinished(request).unlink(missing_ok=True)
+            _remove(self.unfinished(request))
         finally:
             _remove(partial)
 
@@ -106,7 +123,8 @@ class Store:
 
             read = xarray.load_dataset(folder / "trajectory.zarr", engine="zarr", consolidated=False)
             # zarr lists a folder in the order in which answers arrive; a file written from it has one order.
-            trajectory = read[[*request.system.observables, *request.system.timed]]
+            declared = request.system
+            trajectory = read[[*declared.observables, *declared.timed, *declared.constants]]
             seed, seconds = request.seeds[0], meta["seconds"]
             return [outcome_of(request.system, request.face, seed, trajectory, prediction, seconds)]
         except Exception as error:  # a damaged file may raise anything, from a decoder's error to a recursion
@@ -145,6 +163,8 @@ def _alive(pid: int) -> bool:
 
 def _meta(request: Request, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     prediction = outcomes[0].prediction
+    study = isinstance(request.system, Study)
+    about = outcomes[0].trajectory.attrs if study and outcomes[0].trajectory is not None else {}
     return strict(
         {
             "system": request.system.name,
@@ -155,9 +175,9 @@ def _meta(request: Request, outcomes: Sequence[Outcome]) -> dict[str, Any]:
             "seconds": sum(outcome.seconds for outcome in outcomes),
             "sources": sources(request.system),
             "argv": sys.argv,
-            "dtype": "float64",
-            "device": "cpu" if request.face != "train" else _device(),
-            "versions": versions(),
+            "dtype": about["dtype"] if study else "float64",
+            "device": about["device"] if study else "cpu" if request.face != "train" else _device(),
+            "versions": versions(study),
             "prediction": None if prediction is None else _prediction_to(prediction),
         }
     )
@@ -175,13 +195,15 @@ def _device() -> str:
 
 
 @cache
-def versions() -> dict[str, str]:
-    """Of everything that numbers depend on."""
-    from importlib.metadata import version
+def versions(study: bool = False) -> dict[str, str]:
+    """Of everything that numbers depend on; those of a study also on PyTorch, where it is installed."""
+    from importlib.metadata import PackageNotFoundError, version
 
     import saddlescope
 
     found = {name: version(name) for name in ("numpy", "scipy", "jax", "jaxlib", "optax", "diffrax", "xarray", "zarr")}
+    with suppress(PackageNotFoundError):
+        found |= {"torch": version("torch")} if study else {}
     return {"saddlescope": saddlescope.__version__, "python": sys.version.split()[0], **found}
 
 

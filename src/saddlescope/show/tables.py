@@ -16,7 +16,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from saddlescope.core.system import System
+    from saddlescope.core.subject import Subject
     from saddlescope.lab.compare import Comparison
     from saddlescope.lab.run import Outcome
 
@@ -60,8 +60,8 @@ def _table(title: str, *columns: str) -> Table:
 
 
 def systems() -> Rows:
-    """Variants share the claims and figures of their room, which are counted with its main system."""
-    from saddlescope.core.registry import system_types
+    """Studies too. Variants share the claims and figures of their room, which are counted with its main system."""
+    from saddlescope.core.registry import subject_types
     from saddlescope.core.room import rooms
 
     found = rooms()
@@ -75,7 +75,7 @@ def systems() -> Rows:
             "presets": list(kind.presets),
             "summary": kind.summary,
         }
-        for kind in system_types().values()
+        for kind in subject_types().values()
     ]
     table = _table("", "system", "faces", "claims", "what it is")
     table.columns[0].no_wrap = True
@@ -139,15 +139,15 @@ def errata(rows: Sequence[dict[str, Any]]) -> Rows:
     return Rows(rows, parts or ["none known"])
 
 
-def fields(kind: type[System]) -> Rows:
-    """Every field of a system's Spec with its quick value and its meaning, which is read from the Spec's docstring."""
+def fields(kind: type[Subject]) -> Rows:
+    """Every field of a Spec with its quick value and its meaning, which is read from its docstring."""
     import dataclasses
 
     from saddlescope.core.spec import Spec
 
     quick = kind.preset("quick").to_dict()
     meanings = _meanings(kind.spec_type)
-    shared = {field.name for field in dataclasses.fields(Spec)}
+    shared = {field.name for field in dataclasses.fields(Spec)} if issubclass(kind.spec_type, Spec) else set()
     names = sorted(
         (field.name for field in dataclasses.fields(kind.spec_type)), key=shared.__contains__
     )  # its own first

@@ -45,10 +45,10 @@ def gram_spectrum(left: Any, right: Any) -> Any:
 
     On a GPU batched QR and SVD are slow, matrix products and Cholesky factors are not. Squaring costs half the
     digits: in float64 values are right to 1e-6 of the largest, the large ones and the stable rank to 1e-12; in
-    float32 to 1e-2 and 1e-4.
+    float32 to 1e-2 and 1e-4. Of torch's tensors on a GPU the values come back on the CPU.
     """
     xp = _namespace(left)
-    squares = xp.linalg.eigvalsh(gram_core(left, right))
+    squares = xp.linalg.eigvalsh(_where_solved(gram_core(left, right)))
     keep = min(left.shape[-2], right.shape[-2], left.shape[-1])
     return xp.flip(xp.clip(squares, 0.0, None), (-1,))[..., :keep] ** 0.5
 
@@ -106,6 +106,12 @@ def _namespace(array: Any) -> Any:
     import jax.numpy
 
     return jax.numpy
+
+
+def _where_solved(core: Any) -> Any:
+    """A GPU solves a batch of eigenvalue problems one by one, 2 ms each for 256 x 256 on an H200, during which a
+    training beside it goes 17% slower; a CPU core takes 3 ms each, and the training does not notice."""
+    return core.cpu() if getattr(core, "is_cuda", False) is True else core
 
 
 def _place(array: Any) -> dict[str, Any]:

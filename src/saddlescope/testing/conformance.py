@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from saddlescope.core.errors import Undeclared
+from saddlescope.core.errors import BadArgument, Undeclared
 from saddlescope.core.progress import Tick, silent
-from saddlescope.core.system import Face, System
+from saddlescope.core.subject import Face, Subject
+from saddlescope.core.system import System
 
 
 class NotApplicable(Exception):
@@ -83,8 +84,10 @@ def run_check(one: Check, system: System, preset: str = "") -> Report:
     return Report(system.name, preset, one.name, "passed")
 
 
-def check_system(kind: type[System], tick: Tick = silent) -> list[Report]:
+def check_system(kind: type[Subject], tick: Tick = silent) -> list[Report]:
     """Every check on every tiny preset of a system."""
+    if not issubclass(kind, System):
+        raise BadArgument(f"{kind.name} is a study and has no conformance suite: it has one face and no theory")
     jobs = [(preset, one) for preset in tiny_presets(kind) for one in all_checks()]
     reports = []
     for number, (preset, one) in enumerate(jobs):

@@ -10,6 +10,7 @@ import numpy as np
 
 from saddlescope.core.claim import Claim, Evidence, Verdict, judge_runs
 from saddlescope.core.stage import Stage
+from saddlescope.core.subject import Subject
 from saddlescope.core.system import Start, System
 
 Runs = Sequence[Evidence]
@@ -72,7 +73,10 @@ def frozen(runs: Runs) -> list[Evidence]:
 
 
 def wrong_system(runs: Runs) -> list[Evidence]:
-    """The problem itself is another: data off by a third, motion where there should be rest, curvature upside down."""
+    """The problem itself is another: data off by a third, motion where there should be rest, curvature upside down.
+
+    A claim asks nothing of a study but its spec: there the run stays as it is.
+    """
     return [dataclasses.replace(run, system=_wrong(run.system, lambda slope: -slope)) for run in runs]
 
 
@@ -110,16 +114,21 @@ def _replaced(
     if trajectory is not None:
         trajectory = trajectory.copy(deep=True)
         for name, variable in trajectory.data_vars.items():
-            if variable.size:
-                trajectory[name] = (variable.dims, values(variable.values))
+            if not variable.size:
+                continue
+            # What a run has once is spoiled as a history of one moment.
+            moves = "time" in variable.dims
+            trajectory[name] = (variable.dims, values(variable.values) if moves else values(variable.values[None])[0])
         trajectory.attrs["conserved_drift"] = 1.0
     pairs = [(old, stage(old, place)) for place, old in enumerate(run.stages)]
     stages = [dataclasses.replace(old, time=time, loss=loss) for old, (time, loss) in pairs]
     return dataclasses.replace(run, trajectory=trajectory, stages=stages)
 
 
-def _wrong(system: System, bend: Callable[[Any], Any]) -> System:
+def _wrong(system: Subject, bend: Callable[[Any], Any]) -> Subject:
     """bend: what is made of the linearised flow."""
+    if not isinstance(system, System):
+        return system
 
     class Wrong(type(system)):
         def start(self, seed: int) -> Start:

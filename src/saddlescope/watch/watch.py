@@ -130,6 +130,9 @@ class Watch(Run):
     def _measure(self, now: Weights, ready: Any = None) -> Measurement:
         if self._device is None:
             return measure(self._layers, self._start, now, self.modes, wide_numpy)
+        if self._worker.background:
+            # Of this thread alone: as many as there are cores would take them from the loop that feeds the GPU.
+            torch.set_num_threads(1)
         with torch.no_grad(), self._own_stream(ready):
             return measure(self._layers, self._start, now, self.modes, self._wide)
 

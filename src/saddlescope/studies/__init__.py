@@ -1,0 +1,1 @@
+"""Experiments on real networks, one room each, found by discovery."""

@@ -1,0 +1,75 @@
+"""A training that can be taken up again: weights, Adam's moments and the curves so far, in one file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from saddlescope.core.errors import BadArgument
+from saddlescope.core.files import write_whole
+
+
+class Saved(NamedTuple):
+    """seconds: what the run took so far, by kind."""
+
+    epoch: int
+    seconds: Mapping[str, float]
+    weights: Mapping[str, torch.Tensor]
+    moments: Mapping[str, torch.Tensor]
+    curves: Mapping[str, list[float]]
+
+
+def save(
+    path: Path,
+    identity: str,
+    epoch: int,
+    seconds: Mapping[str, float],
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    curves: Mapping[str, list[float]],
+) -> None:
+    """identity: names the run, so that another one's file is not taken for it."""
+    from safetensors.torch import save_file
+
+    tensors = {f"weights.{name}": tensor for name, tensor in model.state_dict().items()}
+    for place, state in optimizer.state_dict()["state"].items():
+        tensors |= {f"moments.{place}.{name}": tensor for name, tensor in state.items()}
+    metadata = {"run": identity, "epoch": str(epoch), "seconds": json.dumps(seconds), "curves": json.dumps(curves)}
+    on_host = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    write_whole(path, lambda partial: save_file(on_host, partial, metadata))
+
+
+def load(path: Path, identity: str) -> Saved | None:
+    """None where there is no checkpoint yet."""
+    from safetensors import safe_open
+
+    if not path.is_file():
+        return None
+    try:
+        with safe_open(path, "pt") as file:
+            metadata = file.metadata()
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (no mapping)
+        epoch, seconds = int(metadata["epoch"]), json.loads(metadata["seconds"])
+        curves, found = json.loads(metadata["curves"]), metadata["run"]
+    except Exception as error:  # a damaged file may raise anything
+        raise BadArgument(f"{path} cannot be read ({error}): delete it to begin this run again") from error
+    if found != identity:
+        raise BadArgument(f"{path} belongs to another run ({found}, not {identity}): give this one its own folder")
+    return Saved(epoch, seconds, _below(tensors, "weights."), _below(tensors, "moments."), curves)
+
+
+def restore(saved: Saved, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    model.load_state_dict(dict(saved.weights))
+    state: dict[int, dict[str, Any]] = {}
+    for name, tensor in saved.moments.items():
+        place, _, entry = name.partition(".")
+        state.setdefault(int(place), {})[entry] = tensor
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+
+
+def _below(tensors: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

@@ -1,0 +1,47 @@
+"""What a run needs of the machine, found out without importing it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from functools import cache
+
+from saddlescope.core.errors import unknown
+
+from .spec import ViTSpec
+
+DEVICES = ("cpu", "cuda")
+
+SMALL = 128
+"""Width below which a GPU would only wait for its launches, and compiling would take longer than training."""
+
+INSTALL = "pip install 'saddlescope[torch]'"
+
+
+def lacking(data: str) -> str:
+    """Why images of `data` cannot be trained on here; "" if they can."""
+    missing = [name for name in ("torch", "safetensors", "PIL") if importlib.util.find_spec(name) is None]
+    if missing:
+        return f"it needs {missing[0]}: {INSTALL}"
+    from .images import missing as missing_images
+
+    return missing_images(data)
+
+
+def device_of(spec: ViTSpec) -> str:
+    """ "cuda" where there is a GPU and the network can fill it; SADDLESCOPE_DEVICE in the environment overrules."""
+    chosen = os.environ.get("SADDLESCOPE_DEVICE")
+    if chosen:
+        if chosen not in DEVICES:
+            raise unknown("SADDLESCOPE_DEVICE", chosen, DEVICES)
+        return chosen
+    return "cuda" if spec.width >= SMALL and _has_gpu() else "cpu"
+
+
+@cache
+def _has_gpu() -> bool:
+    if importlib.util.find_spec("torch") is None:
+        return False
+    import torch
+
+    return torch.cuda.is_available()

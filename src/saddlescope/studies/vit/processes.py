@@ -1,0 +1,52 @@
+"""One process, or several that torchrun started and that share every batch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import torch
+from torch import distributed
+
+
+class Place(NamedTuple):
+    """Where this process computes, and which of how many it is."""
+
+    device: torch.device
+    rank: int = 0
+    world: int = 1
+
+    @property
+    def leads(self) -> bool:
+        return self.rank == 0
+
+    def summed(self, values: torch.Tensor) -> torch.Tensor:
+        """Over all processes."""
+        if self.world > 1:
+            distributed.all_reduce(values)
+        return values
+
+    def meet(self) -> None:
+        """Wait until all processes are here."""
+        if self.world > 1:
+            distributed.barrier()
+
+
+@contextmanager
+def taking_place(device: str) -> Iterator[Place]:
+    """Under torchrun, which sets RANK, WORLD_SIZE and LOCAL_RANK, each process has its own GPU, or shares the CPU."""
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    cuda = device == "cuda"
+    if world == 1:
+        yield Place(torch.device(device))
+        return
+    local = int(os.environ.get("LOCAL_RANK", "0"))
+    if cuda:
+        torch.cuda.set_device(local)
+    distributed.init_process_group("nccl" if cuda else "gloo")
+    try:
+        yield Place(torch.device("cuda", local) if cuda else torch.device("cpu"), distributed.get_rank(), world)
+    finally:
+        distributed.destroy_process_group()

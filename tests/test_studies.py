@@ -1,0 +1,468 @@
+"""Studies: experiments on networks that are no System, through the same lab; tried on a walk that costs nothing."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+import os
+import sys
+import threading
+from importlib.metadata import distributions
+from typing import Any
+
+import pytest
+
+import saddlescope as ss
+from saddlescope.cli import run
+from saddlescope.core import registry
+from saddlescope.core.claim import NEEDS_FULL
+from saddlescope.core.errors import BadArgument
+from saddlescope.core.room import Line, room, rooms
+from saddlescope.lab.record import record
+from saddlescope.lab.report import verdict_rows, write_report
+from saddlescope.lab.reproduce import _perform, choose, reproduce, requests_of
+from saddlescope.lab.request import Request, _neighbours
+from saddlescope.lab.run import run_face
+from saddlescope.lab.store import Store
+from saddlescope.testing.conformance import check_system
+from saddlescope.testing.sabotage import can_lose
+
+PACKAGE = {
+    "walk/__init__.py": """
+from .study import Short, Walk
+
+CITATION = "Nobody: A walk (2025)"
+STUDIES = (Walk, Short)
+""",
+    "walk/study.py": '''
+"""A loss that falls by a factor. The environment says what this machine lacks, and when a run is killed."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from saddlescope.core.source import source
+from saddlescope.core.spec import Parameters, require
+from saddlescope.core.study import Study
+from saddlescope.core.trajectory import build_trajectory
+
+from .claims import CLAIMS
+from .images import size_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class WalkSpec(Parameters):
+    """Of a walk.
+
+    steps: how many.
+    rate: by which the loss falls.
+    big: whether it needs the whole machine.
+    """
+
+    steps: int = 20
+    rate: float = 0.1
+    big: bool = False
+
+    def check(self) -> None:
+        require(0 < self.rate < 1, "rate", self.rate, "between 0 and 1")
+
+
+class Walk(Study):
+    name = "walk"
+    paper = "nobody2025"
+    summary = "a loss that falls"
+    spec_type = WalkSpec
+    presets = {"tiny": {"steps": 9}, "quick": {}, "paper": {"steps": 40}, "imagenet": {"big": True}}
+    observables = {"loss": (), "weight": ("layer",)}
+    claims = CLAIMS
+
+    def lacks(self):
+        return os.environ.get("WALK_LACKS", "")
+
+    @property
+    def alone(self):
+        return self.spec.big
+
+    @source("nobody2025", "Eq. (1)")
+    def train(self, seed, folder, tick):
+        file = folder / "losses" if folder else None
+        losses = [float(line) for line in file.read_text().split()] if file and file.exists() else [2.0 + seed]
+        found = len(losses)
+        while len(losses) <= self.spec.steps:
+            losses.append(losses[-1] * (1 - self.spec.rate))
+            if file:
+                file.write_text("\\n".join(map(repr, losses)))
+            if len(losses) == int(os.environ.get("WALK_ENDS", "0")):
+                raise KeyboardInterrupt
+            tick((len(losses) - 1) / self.spec.steps, f"step {len(losses) - 1}")
+        loss = np.array(losses)
+        return build_trajectory(
+            self,
+            "train",
+            seed,
+            np.arange(len(loss)),
+            {"loss": loss, "weight": np.outer(loss, np.ones(size_of()))},
+            solver="by hand",
+            result="finished",
+            seconds=0.5,
+            conserved_drift=None,
+            step=np.arange(len(loss)),
+            extra={"device": "slide rule", "dtype": "float32", "process": os.getpid(), "found": found},
+        )
+
+
+class Short(Walk):
+    name = "walk/short"
+    claims = ()
+''',
+    "walk/images/__init__.py": "from walk.images.sizes import size_of\n",
+    "walk/images/sizes.py": "def size_of():\n    return 2\n",
+    "walk/claims.py": """
+from saddlescope.core.claim import Claim, all_of, monotone, series
+
+from .measures import loss_of
+
+
+def claim(name, experiment):
+    return Claim(
+        name=name,
+        says="The loss falls.",
+        source=("nobody2025", "Sec. 1"),
+        experiment=experiment,
+        seeds=all_of(2),
+        measured=loss_of,
+        relation=monotone("falls", because="it falls by a factor"),
+    )
+
+
+CLAIMS = (claim("falls", "walks"), claim("falls_far", "long_walks"), claim("falls_alone", "big_walk"))
+""",
+    "walk/measures.py": """
+from saddlescope.core.claim import series
+
+
+def loss_of(run):
+    return series(run, "loss")
+""",
+    "walk/experiments.py": """
+from saddlescope.core.experiment import Experiment, Size, over
+
+EXPERIMENTS = (
+    Experiment("walks", "Does it fall?", "walk", "train", Size(3), Size(2, over("rate", 0.1, 0.2))),
+    Experiment("long_walks", "Does it fall for long?", "walk", "train", Size(2), None, fields={"steps": 40}),
+    Experiment("big_walk", "Does it fall on a big machine?", "walk", "train", Size(2), Size(2), fields={"big": True}),
+)
+""",
+    "walk/figures.py": """
+from saddlescope.core.experiment import Figure
+
+
+def draw(axes, results):
+    for runs in results.values():
+        axes["a"].plot(runs[0].trajectory["time"], runs[0].trajectory["loss"])
+
+
+FIGURES = tuple(
+    Figure(name, "Losses", "Fig. " + name, "The loss over the steps.", "It falls.", (experiment,), draw)
+    for name, experiment in (("1", "walks"), ("2", "long_walks"), ("3", "big_walk"))
+)
+""",
+    "walk/network.py": "import a_library_that_nobody_has\n\n\nclass Network:\n    pass\n",
+    "walk-1.dist-info/METADATA": "Metadata-Version: 2.1\nName: walk\nVersion: 1\n",
+    "walk-1.dist-info/entry_points.txt": "[saddlescope.studies]\nwalk = walk\n",
+}
+
+
+def forget():
+    for known in (registry.system_types, registry.study_types, registry.subject_types):
+        known.cache_clear()
+    for name in [name for name in sys.modules if name.partition(".")[0] == "walk"]:
+        del sys.modules[name]
+
+
+@pytest.fixture(autouse=True)
+def installed(tmp_path, monkeypatch):
+    """The walk as an installed package, found by its entry point, in workers too."""
+    place = tmp_path / "site"
+    for name, text in PACKAGE.items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(text)
+    monkeypatch.syspath_prepend(place)
+    forget()
+    yield place
+    forget()
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "out" / "runs")
+
+
+def walk(**overrides: Any) -> Any:
+    return ss.subject("walk", **overrides)
+
+
+def request(**overrides: Any) -> Request:
+    return Request(walk(**overrides), "train", (0,))
+
+
+# ---- what a study is -------------------------------------------------------------------------------------
+
+
+def test_a_study_is_found_and_is_no_system():
+    assert "walk" in ss.subject_types() and "walk" not in ss.system_types()
+    assert {"linear_icl", "walk", "walk/short"} <= set(ss.subject_types())
+    with pytest.raises(BadArgument, match=r"walk is a study.*saddlescope.subject\('walk'\)"):
+        ss.system("walk")
+
+
+def test_two_of_one_name_are_refused(installed):
+    (installed / "walk" / "__init__.py").write_text("from .study import Walk\n\nSTUDIES = (Walk, Walk)\n")
+    forget()
+    with pytest.raises(RuntimeError, match="share a name"):
+        ss.subject_types()
+
+
+def test_its_parameters_are_those_of_any_spec():
+    spec = walk(steps=7.0).spec
+    assert spec.steps == 7 and type(spec).from_json(spec.to_json()) == spec
+    assert spec.digest != walk().spec.digest
+    for wrong, words in (
+        ({"rate": 2}, "between 0 and 1"),
+        ({"step": 1}, "did you mean 'steps'"),
+        ({"big": 1}, "true or"),
+    ):
+        with pytest.raises(BadArgument, match=words):
+            walk(**wrong)
+
+
+def test_it_has_one_face(capsys):
+    for command in ("flow", "predict", "compare", "check"):
+        assert run([command, "walk"]) == 2
+    words = capsys.readouterr().err
+    assert "has no face 'flow': it can train" in words and "has no face 'predict'" in words
+    assert "no other face to compare with" in words and "no conformance suite" in words
+    with pytest.raises(BadArgument, match="no conformance suite"):
+        check_system(type(walk()))
+    with pytest.raises(BadArgument, match="no face 'flow'"):
+        ss.judge(walk())
+
+
+# ---- one run ---------------------------------------------------------------------------------------------
+
+
+def test_it_trains_by_name_and_by_hand(tmp_path, capsys):
+    out, folder = tmp_path / "run.csv", tmp_path / "kept"
+    call = ["train", "walk", "--preset", "imagenet", "--set", "steps=5", "--seed", "1", "--save", str(folder), "--json"]
+    assert run([*call, "--out", str(out)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["spec"] == {"steps": 5, "rate": 0.1, "big": True} and found["result"] == "finished"
+    assert found["final_loss"] == pytest.approx(3 * 0.9**5) and found["conserved_drift"] is None
+    assert len(out.read_text().splitlines()) == 1 + 6
+    trajectory = ss.train(ss.subject("walk", "imagenet", steps=5), 1)
+    assert trajectory["loss"].values[-1] == found["final_loss"]
+    assert run(["train", "walk", "--preset", "tiny", "--seeds", "3"]) == 0
+
+
+def test_what_it_is_asked_for_in_vain_is_said(tmp_path, monkeypatch):
+    with pytest.raises(BadArgument, match="`snapshots` means nothing to a study"):
+        ss.train(walk(), snapshots="linear")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadArgument, match="it is a file, and a study needs a folder"):
+        ss.train(walk(), save=tmp_path / "file")
+    with pytest.raises(BadArgument, match="it holds no run"):
+        ss.train(walk(), save=tmp_path)
+    ss.train(walk(), save=tmp_path / "kept")
+    with pytest.raises(BadArgument, match="it holds another run"):
+        ss.train(walk(steps=21), save=tmp_path / "kept")
+    monkeypatch.setenv("WALK_LACKS", "legs are missing: grow some")
+    with pytest.raises(BadArgument, match="walk cannot run here: legs are missing: grow some"):
+        ss.train(walk())
+
+
+def test_a_trajectory_says_where_it_comes_from(monkeypatch):
+    kind, whole = type(walk()), type(walk()).train
+
+    def without(self, *arguments):
+        trajectory = whole(self, *arguments)
+        del trajectory.attrs["device"]
+        return trajectory
+
+    monkeypatch.setattr(kind, "train", without)
+    with pytest.raises(ValueError, match=r"lacks the attributes \['device'\]"):
+        run_face(walk(), "train")
+    monkeypatch.setattr(kind, "train", lambda *arguments: whole(*arguments).drop_vars("step"))
+    with pytest.raises(ValueError, match="lacks the coordinate `step`"):
+        run_face(walk(), "train")
+
+
+def test_a_run_comes_back_as_it_was(store):
+    asked, outcome = request(), run_face(walk(), "train")
+    store.save(asked, [outcome])
+    (found,) = store.load(asked)
+    assert found.to_dict() == outcome.to_dict() and found.trajectory.identical(outcome.trajectory)
+    meta = json.loads((store.folder(asked) / "meta.json").read_text())
+    assert (meta["device"], meta["dtype"], meta["seconds"]) == ("slide rule", "float32", 0.5)
+    assert ("torch" in meta["versions"]) == any(found.name == "torch" for found in distributions())
+
+
+def test_its_runs_depend_on_its_room_but_for_who_looks_on(installed):
+    names = {file.relative_to(installed).as_posix() for file in _neighbours(installed / "walk" / "study.py")}
+    assert names == {"walk/study.py", "walk/images/__init__.py", "walk/images/sizes.py"}
+    before = request().name
+    for file, same in ("claims.py", True), ("measures.py", True), ("images/sizes.py", False), ("study.py", False):
+        path = installed / "walk" / file
+        path.write_text(path.read_text() + "\n# changed\n")
+        forget()
+        assert (request().name == before) == same
+        before = request().name
+
+
+# ---- reproduce -------------------------------------------------------------------------------------------
+
+
+def verdicts(results):
+    return {row["claim"]: (row["verdict"], row["reason"]) for row in verdict_rows(results)}
+
+
+def test_claims_are_judged_and_figures_drawn(store, tmp_path):
+    results = reproduce(choose(["walk"]), store)
+    found = verdicts(results)
+    assert found["falls"] == ("supported", "4 of 4 runs agree") and found["falls_alone"][0] == "supported"
+    assert found["falls_far"] == ("undecided", NEEDS_FULL)
+    (result,) = results
+    for verdict in result.verdicts:
+        if verdict.verdict == "supported":
+            assert can_lose(verdict.claim, result.results[verdict.claim.experiment or ""])
+    page = write_report(results, tmp_path / "out", full=False, began=0.0).read_text()
+    assert "Nobody: A walk (2025)" in page and f"No picture: {NEEDS_FULL}" in page
+    assert [path.name for path in sorted((tmp_path / "out/figures").iterdir())] == ["walk-1.svg", "walk-3.svg"]
+    record(results, store, tmp_path / "out", tmp_path / "kept", full=False)
+    runs = json.loads((tmp_path / "kept/walk/runs.json").read_text())
+    assert [run["set"] for run in runs] == [{}, {}, {"rate": 0.2}, {"rate": 0.2}, {"big": True}, {"big": True}]
+    assert {run["device"] for run in runs} == {"slide rule"}
+    with (tmp_path / "kept/walk/curves.csv").open() as file:
+        assert {"run", "step", "loss", "weight_1", "weight_2"} == set(next(csv.DictReader(file)))
+    assert not list(store.root.glob("*/.unfinished-*"))
+
+
+def test_from_the_command_line(tmp_path, capsys):
+    assert run(["reproduce", "walk:1", "--out", str(tmp_path / "out"), "--json"]) == 0
+    assert [row["verdict"] for row in json.loads(capsys.readouterr().out)] == ["supported"]
+    assert run(["list", "--json"]) == 0
+    rows = {row["system"]: row for row in json.loads(capsys.readouterr().out)}
+    assert (rows["walk"]["faces"], rows["walk"]["claims"], rows["walk/short"]["claims"]) == (["train"], 3, None)
+    assert run(["list", "walk", "--json"]) == 0
+    assert [row["field"] for row in json.loads(capsys.readouterr().out)] == ["steps", "rate", "big"]
+    assert run(["list", "--coverage"]) == 0
+    capsys.readouterr()
+
+
+def test_where_looks_in_the_room_alone(installed, capsys):
+    """Another room may treat the same paper."""
+    (installed / "walk" / "network.py").unlink()
+    assert run(["where", "walk", "Eq. (1)", "--json"]) == 0
+    assert [row["function"] for row in json.loads(capsys.readouterr().out)] == ["Walk.train"]
+    assert run(["where", "walk", "Eq. (2)"]) == 2
+
+
+def test_what_the_machine_lacks_leaves_claims_undecided(store, tmp_path, monkeypatch):
+    reason = "legs are missing: grow some"
+    monkeypatch.setenv("WALK_LACKS", reason)
+    results = reproduce(choose(["walk", "linear_icl:5"]), store)
+    found = verdicts(results[:1])
+    assert found == {
+        "falls": ("undecided", reason),
+        "falls_alone": found["falls"],
+        "falls_far": ("undecided", NEEDS_FULL),
+    }
+    assert not (store.root / "walk").exists()
+    assert {verdict.verdict for verdict in results[1].verdicts} == {"supported"}  # other rooms go on
+    assert f"No picture: {reason}" in write_report(results[:1], tmp_path, full=False, began=0.0).read_text()
+    record(results[:1], store, tmp_path, tmp_path / "kept", full=False)
+
+
+def test_what_another_machine_has_run_counts_here(store, monkeypatch):
+    reproduce(choose(["walk:1"]), store)
+    monkeypatch.setenv("WALK_LACKS", "legs are missing: grow some")
+    assert verdicts(reproduce(choose(["walk"]), store))["falls"][0] == "supported"
+
+
+def test_runs_that_need_the_machine_come_last_in_the_parent(store):
+    said = []
+    reproduce(choose(["walk"]), store, workers=2, tick=lambda share, words="": said.append((share, words)))
+    runs = {
+        name: [store.load(one)[0].trajectory for one in requests_of(room("walk").experiments[name], False)]
+        for name in ("walks", "big_walk")
+    }
+    assert {trajectory.attrs["process"] for trajectory in runs["big_walk"]} == {os.getpid()}
+    assert os.getpid() not in {trajectory.attrs["process"] for trajectory in runs["walks"]}
+    alone = [(share, words) for share, words in said if "now: big_walk" in words]
+    assert alone[0][1].startswith("4 of 6 runs") and alone[1][1].endswith("walk seed 0: step 1")
+    assert [share for share, _ in alone] == sorted(share for share, _ in alone)
+    assert alone[0][0] >= 4 / 6 and all("last: walks" not in words for _, words in said[said.index(alone[0]) :])
+
+
+@pytest.mark.parametrize("figure", ["1", "3"])
+def test_a_killed_run_goes_on_where_it_stopped(store, monkeypatch, figure):
+    monkeypatch.setenv("WALK_ENDS", "12")
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(choose([f"walk:{figure}"]), store, workers=1)
+    (folder,) = [path for path in store.root.glob("walk/.unfinished-*") if path.is_dir()]
+    assert len((folder / "losses").read_text().split()) == 12
+    monkeypatch.delenv("WALK_ENDS")
+    results = reproduce(choose([f"walk:{figure}"]), store, workers=1)
+    found = [one.trajectory.attrs["found"] for runs in results[0].results.values() for one in runs]
+    assert found == [12, *[1] * (len(found) - 1)]
+    assert not list(store.root.glob("walk/.unfinished-*"))
+
+
+def test_two_at_once_share_a_folder_one_after_the_other(store, monkeypatch):
+    """Who comes second waits for the first, and finds the run there."""
+    asked, outcome = request(), run_face(walk(), "train")
+    monkeypatch.setattr(type(walk()), "train", lambda *_: pytest.fail("made twice"))
+    with store.held(asked):
+        second = threading.Thread(target=_perform, args=(store, asked))
+        second.start()
+        second.join(0.5)
+        assert second.is_alive()
+        store.save(asked, [outcome])
+    second.join(30)
+    assert not second.is_alive()
+    assert [path.name for path in store.folder(asked).parent.iterdir()] == [asked.name]
+
+
+def test_a_file_that_is_missing_is_no_fault_of_the_store(store, monkeypatch):
+    def train(self, seed, folder, tick):
+        open("/nowhere/images.bin")  # noqa: PTH123, SIM115
+
+    monkeypatch.setattr(type(walk()), "train", train)
+    with pytest.raises(FileNotFoundError, match="images"):
+        reproduce(choose(["walk:1"]), store, workers=1)
+
+
+# ---- rooms -----------------------------------------------------------------------------------------------
+
+
+def test_an_inventory_points_into_another_room():
+    targets = {
+        "claim": ("walk/falls", "walk/rises", "nowhere/falls", "falls"),
+        "figure": ("walk/1", "walk/11"),
+        "function": ("walk/study.Walk", "walk/study.Talk", "walk/network.Network", "walk/network.Other"),
+    }
+    lines = [Line(f"{kind}:{one}", "", "", "", ((kind, one),)) for kind, found in targets.items() for one in found]
+    here = dataclasses.replace(rooms()["linear_icl"])
+    here.__dict__["inventory"] = tuple(lines)
+    astray = {words.partition(" points")[0] for words in here.astray()}
+    right = {"claim:walk/falls", "figure:walk/1", "function:walk/study.Walk", "function:walk/network.Network"}
+    assert {line.id for line in lines} - astray == right
+
+
+def test_a_room_holds_its_studies():
+    found = room("walk")
+    assert [kind.name for kind in found.subjects] == ["walk", "walk/short"]
+    assert found.citation == "Nobody: A walk (2025)" and len(found.claims) == 3
+    assert found.holds("claim", "falls") and not found.holds("erratum", "falls")
