@@ -76,6 +76,7 @@ def test_every_saddlescope_command(folder):
             assert any(same(found, line) for found in printed), f"{command} does not print {line!r}"
     given = {"base", "tuned", "run"}
     written = {"loss.png", "run.nc", "run.npz", "out", "change.html", "adapter", "smaller", "growth.png", "stages.png"}
+    written |= {"vit", "vit.nc"}
     assert {path.name for path in folder.iterdir()} == given | written
 
 

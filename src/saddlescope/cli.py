@@ -79,6 +79,10 @@ def reproduce(
     workers: Annotated[
         int | None, Parameter(help="Runs at a time; by default one for each core. A GPU is shared by all of them.")
     ] = None,
+    recorded: Annotated[
+        Path | None,
+        Parameter(help="Folder of recorded runs (results): what it holds of a study need not be run."),
+    ] = None,
     record: Annotated[
         Path | None,
         Parameter(
@@ -96,6 +100,7 @@ def reproduce(
     """
     import time as wall
 
+    from .lab.records import Records
     from .lab.report import verdict_rows, write_report
     from .lab.reproduce import choose
     from .lab.reproduce import reproduce as run_and_judge
@@ -107,7 +112,9 @@ def reproduce(
         raise BadArgument(f"`--workers` must be at least 1, got {workers}")
     chosen = choose(targets)
     with progress("reproduce") as tick:
-        results = run_and_judge(chosen, Store(out / "runs"), full=full, workers=workers, tick=tick)
+        results = run_and_judge(
+            chosen, Store(out / "runs"), full=full, workers=workers, records=recorded and Records(recorded), tick=tick
+        )
     with progress("figures") as tick:
         page = write_report(results, out, full=full, began=began, tick=tick)
     if record is not None:

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 
 from saddlescope.core.files import write_csv, write_whole
+from saddlescope.core.study import Study
 
 from .export import series_of
+from .records import PROVENANCE, Records
 from .report import verdict_rows
 from .reproduce import Reproduced, requests_of
 from .request import Request
@@ -29,7 +31,8 @@ WIDEST = 16
 def record(results: Sequence[Reproduced], store: Store, out: Path, folder: Path, *, full: bool) -> None:
     """Write `folder`/<room>/: verdicts.json, runs.json, curves.csv, figures/. out: where the report has its figures.
 
-    Flows, and figures that draw on flows alone, are left out: they are cheap to repeat.
+    Flows, and figures that draw on flows alone, are left out: they are cheap to repeat. Of a study's runs that are not,
+    runs/ keeps the trajectories.
     """
     for result in results:
         place = folder / result.chosen.room.name
@@ -40,10 +43,15 @@ def record(results: Sequence[Reproduced], store: Store, out: Path, folder: Path,
                 continue
             name = f"{result.chosen.room.name}-{figure.name}.svg"
             shutil.copyfile(out / "figures" / name, place / "figures" / name)
+        quick = {experiment.name for experiment in result.chosen.experiments if experiment.quick}
         trainings = list(_trainings(result, full))
         runs = [_where_from(number, *training, store) for number, training in enumerate(trainings)]
         _write_json(place / "verdicts.json", verdict_rows([result]))
         _write_json(place / "runs.json", runs)
+        for experiments, request, outcome in trainings:
+            if isinstance(request.system, Study) and not quick & set(experiments):
+                assert outcome.trajectory is not None
+                Records(folder).save(request, outcome.trajectory, _provenance(request, outcome, store))
         rows = [row for number, (_, _, outcome) in enumerate(trainings) for row in _curve(number, outcome)]
         write_whole(place / "curves.csv", lambda partial, rows=rows: write_csv(partial, rows))
 
@@ -61,19 +69,26 @@ def _trainings(result: Reproduced, full: bool) -> Iterator[tuple[list[str], Requ
 def _where_from(
     number: int, experiments: list[str], request: Request, outcome: Outcome, store: Store
 ) -> dict[str, Any]:
-    meta = json.loads((store.folder(request) / "meta.json").read_text())
     usual = type(outcome.system.spec)().to_dict()
     changed = {name: value for name, value in outcome.system.spec.to_dict().items() if value != usual[name]}
-    kept = ("result", "solver", "seconds", "device", "versions", "sources")
     return {
         "run": number,
         "experiments": experiments,
         "system": request.system.name,
         "seed": outcome.seed,
         "set": changed,
-        **{name: meta[name] for name in kept},
+        **_provenance(request, outcome, store),
         "stages": [stage.to_dict() for stage in outcome.stages],
     }
+
+
+def _provenance(request: Request, outcome: Outcome, store: Store) -> dict[str, Any]:
+    """Where a run was made, and by what; of one that was read from a record, what that says."""
+    if request not in store:
+        assert outcome.trajectory is not None
+        return json.loads(outcome.trajectory.attrs[PROVENANCE])
+    meta = json.loads((store.folder(request) / "meta.json").read_text())
+    return {name: meta[name] for name in ("result", "solver", "seconds", "device", "versions", "sources")}
 
 
 def _curve(number: int, outcome: Outcome) -> Iterator[dict[str, Any]]:

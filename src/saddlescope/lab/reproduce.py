@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +20,7 @@ from saddlescope.core.system import System
 from .ensemble import all_at_once
 from .judge import evidence_of
 from .pool import cores, on_cores
+from .records import Records
 from .request import Request
 from .run import Outcome, run_face
 from .store import Damaged, Store
@@ -99,9 +100,18 @@ def _some(found: Room, names: Sequence[str]) -> Chosen:
 
 
 def reproduce(
-    chosen: Sequence[Chosen], store: Store, *, full: bool = False, workers: int | None = None, tick: Tick = silent
+    chosen: Sequence[Chosen],
+    store: Store,
+    *,
+    full: bool = False,
+    workers: int | None = None,
+    records: Records | None = None,
+    tick: Tick = silent,
 ) -> list[Reproduced]:
-    """Run what the store lacks, then judge. A killed call goes on where it stopped. workers: None means all cores."""
+    """Run what the store lacks, then judge. A killed call goes on where it stopped.
+
+    workers: None means all cores.  records: runs that are taken from there, where the store has none.
+    """
     store.prepare()
     requests = {
         (choice.room.name, experiment.name): list(requests_of(experiment, full))
@@ -112,8 +122,17 @@ def reproduce(
     outcomes: dict[str, list[Outcome]] = {}
     missing: dict[tuple[str, str], str] = {}
     for _ in range(ATTEMPTS):
-        missing = {key: why for key, group in requests.items() if (why := _why_missing(group, store))}
-        wanted = {request.name: request for key, group in requests.items() if key not in missing for request in group}
+        for request in (request for group in requests.values() for request in group):
+            if records and request in records and request not in store:
+                outcomes[request.name] = [records.load(request)]
+        missing = {key: why for key, group in requests.items() if (why := _why_missing(group, store, outcomes))}
+        wanted = {
+            request.name: request
+            for key, group in requests.items()
+            if key not in missing
+            for request in group
+            if request.name not in outcomes
+        }
         run_missing(store, list(wanted.values()), tick, names, workers)
         for name, request in wanted.items():
             if name not in outcomes:
@@ -138,12 +157,13 @@ def reproduce(
     return results
 
 
-def _why_missing(group: Sequence[Request], store: Store) -> str:
+def _why_missing(group: Sequence[Request], store: Store, there: Container[str]) -> str:
     """Why an experiment has no runs; "" where it has, or they can be made. Part of a sweep is not the experiment."""
     if not group:
         return NEEDS_FULL
-    # What another machine has made and the store holds needs nothing of this one.
-    return next((why for request in group if request not in store and (why := request.system.lacks())), "")
+    # What another machine has made, and the store or the records hold, needs nothing of this one.
+    to_make = (request for request in group if request.name not in there and request not in store)
+    return next((why for request in to_make if (why := request.system.lacks())), "")
 
 
 def _judged(

@@ -212,7 +212,8 @@ def measured_stages(
     if prediction is not None:
         stages = stages_at_marks(time, observables, prediction.marks, prediction.stages)
         return _described(system, stages, time, observables) if isinstance(system, System) else stages
-    if len(time) < 8 or not np.isfinite(observables["loss"]).all():
+    # A study's loss is noisy, and often short: who looks for drops in it asks `saddlescope stages`.
+    if isinstance(system, Study) or len(time) < 8 or not np.isfinite(observables["loss"]).all():
         return []
     drops = detect_stages(time, observables["loss"])
     return [

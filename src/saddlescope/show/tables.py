@@ -98,6 +98,7 @@ def coverage() -> Rows:
             "errata": len(room.errata),
         }
         for room in rooms().values()
+        if room.inventory  # what a study treats of a paper is counted with the paper
     ]
     table = _table("", "system", "lines", "covered", "by claim", "function", "figure", "erratum", "reason")
     for row in rows:

@@ -14,8 +14,9 @@ from saddlescope.core.files import write_whole
 
 
 class Saved(NamedTuple):
-    """seconds: what the run took so far, by kind."""
+    """run: its identity.  seconds: what it took so far, by kind."""
 
+    run: str
     epoch: int
     seconds: Mapping[str, float]
     weights: Mapping[str, torch.Tensor]
@@ -44,22 +45,28 @@ def save(
 
 
 def load(path: Path, identity: str) -> Saved | None:
-    """None where there is no checkpoint yet."""
-    from safetensors import safe_open
-
+    """The checkpoint of this run; None where there is none yet."""
     if not path.is_file():
         return None
+    found = read(path)
+    if found.run != identity:
+        raise BadArgument(f"{path} belongs to another run ({found.run}, not {identity}): give this one its own folder")
+    return found
+
+
+def read(path: Path) -> Saved:
+    """The checkpoint of any run."""
+    from safetensors import safe_open
+
     try:
         with safe_open(path, "pt") as file:
             metadata = file.metadata()
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (no mapping)
         epoch, seconds = int(metadata["epoch"]), json.loads(metadata["seconds"])
-        curves, found = json.loads(metadata["curves"]), metadata["run"]
+        curves, run = json.loads(metadata["curves"]), metadata["run"]
     except Exception as error:  # a damaged file may raise anything
         raise BadArgument(f"{path} cannot be read ({error}): delete it to begin this run again") from error
-    if found != identity:
-        raise BadArgument(f"{path} belongs to another run ({found}, not {identity}): give this one its own folder")
-    return Saved(epoch, seconds, _below(tensors, "weights."), _below(tensors, "moments."), curves)
+    return Saved(run, epoch, seconds, _below(tensors, "weights."), _below(tensors, "moments."), curves)
 
 
 def restore(saved: Saved, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:

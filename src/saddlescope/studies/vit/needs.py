@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Sequence
 from functools import cache
 
 from saddlescope.core.errors import unknown
@@ -17,10 +18,12 @@ SMALL = 128
 
 INSTALL = "pip install 'saddlescope[torch]'"
 
+LIBRARIES = ("torch", "safetensors", "PIL")
 
-def lacking(data: str) -> str:
+
+def lacking(data: str, libraries: Sequence[str] = LIBRARIES) -> str:
     """Why images of `data` cannot be trained on here; "" if they can."""
-    missing = [name for name in ("torch", "safetensors", "PIL") if importlib.util.find_spec(name) is None]
+    missing = [name for name in libraries if importlib.util.find_spec(name) is None]
     if missing:
         return f"it needs {missing[0]}: {INSTALL}"
     from .images import missing as missing_images

@@ -28,11 +28,6 @@ class Place(NamedTuple):
             distributed.all_reduce(values)
         return values
 
-    def meet(self) -> None:
-        """Wait until all processes are here."""
-        if self.world > 1:
-            distributed.barrier()
-
 
 @contextmanager
 def taking_place(device: str) -> Iterator[Place]:

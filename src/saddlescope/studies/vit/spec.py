@@ -46,7 +46,7 @@ class ViTSpec(Parameters):
     head_width: int = 32
     activation: str = "gelu"
     init_scale: float = 1.0
-    epochs: int = 20
+    epochs: int = 12
     warmup_epochs: float = 1.0
     learning_rate: float = 1e-3
     batch_size: int = 96

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -71,14 +71,16 @@ def train(
     tick: Tick = silent,
     start: Weights | None = None,
     adapt: Adapt = lambda model: model,
+    schedule: Literal["every", "log"] = "every",
 ) -> Trained | None:
     """Train from the weights of `seed`, or from `start`; None in all but the first of several processes.
 
     folder: what is needed to go on after a kill; the same call takes it up.  adapt: puts adapters into the network
-    that begins with these weights; what then requires no gradient is not trained.
+    that begins with these weights; what then requires no gradient is not trained.  schedule: "log" watches at the steps
+    1, 2, 4, ... too, not only at the end of every epoch.
     """
     with taking_place(device_of(spec)) as place, kept(folder) as home:
-        return _Training(spec, seed, images, home, place, start, adapt).run(tick)
+        return _Training(spec, seed, images, home, place, start, adapt, schedule).run(tick)
 
 
 def kept(folder: Path | None) -> AbstractContextManager[Any]:
@@ -96,9 +98,10 @@ class _Training:
         place: Place,
         start: Weights | None,
         adapt: Adapt,
+        schedule: Literal["every", "log"],
     ):
         began = time.perf_counter()
-        self.spec, self.place, self.folder = spec, place, Path(folder)
+        self.spec, self.place, self.folder, self.schedule = spec, place, Path(folder), schedule
         self.identity = f"{spec.digest} seed {seed}"
         channels, height, width = images.train_pixels.shape[1:]
         _check_sizes(spec, images, place.world)
@@ -161,12 +164,12 @@ class _Training:
                 self._note(*self._evaluated(self.feed, EVALUATED))
             result = "finished"
             for epoch in range(first, self.spec.epochs):
-                loss, accuracy = self._epoch(epoch)
+                loss, accuracy = self._epoch(epoch, watch)
                 self._note(loss, accuracy)
                 if not math.isfinite(loss):
                     result = f"diverged in epoch {epoch + 1}"
                     break
-                self._measure(watch, epoch + 1, loss)
+                self._measure(watch, (epoch + 1) * self.steps_per_epoch, loss)
                 now = time.perf_counter()
                 self.seconds["training"] = before + now - began
                 if saving <= SAVING_SHARE * (now - last_saved) or epoch + 1 == self.spec.epochs:
@@ -205,7 +208,7 @@ class _Training:
 
     def _watch(self, epoch: int) -> Watch:
         step = epoch * self.steps_per_epoch
-        options = {"every": max(1, self.steps_per_epoch), "schedule": "every", "modes": self.spec.modes}
+        options = {"every": max(1, self.steps_per_epoch), "schedule": self.schedule, "modes": self.spec.modes}
         if epoch:
             watch = Watch(self.model, folder=self.folder / "watched", start=step, **options)
             watch.resume_from(step)
@@ -224,17 +227,20 @@ class _Training:
         torch.cuda.synchronize()
         self.seconds["preparing"] += time.perf_counter() - began
 
-    def _epoch(self, epoch: int) -> tuple[float, float]:
+    def _epoch(self, epoch: int, watch: Watch) -> tuple[float, float]:
         """Mean loss and accuracy over the epoch's own steps."""
         spec, total = self.spec, torch.zeros(2, device=self.place.device)
         self.model.train()
         for number, batch in enumerate(self.feed.epoch(epoch, spec.data_seed, spec.batch_size)):
-            self._set_rate(epoch * self.steps_per_epoch + number)
+            step = epoch * self.steps_per_epoch + number
+            self._set_rate(step)
             loss, right = self.compiled(batch)
             loss.backward()
             self.optimizer.step()
             self.optimizer.zero_grad(set_to_none=True)
             total += torch.stack([loss.detach() * len(batch.labels), right])
+            if number + 1 < self.steps_per_epoch:  # the last step is measured when the mean loss is known
+                self._measure(watch, step + 1)
         count = self.steps_per_epoch * spec.batch_size
         loss_sum, right_sum = self.place.summed(total).tolist()
         return loss_sum / count, right_sum / count
@@ -264,9 +270,9 @@ class _Training:
         for name, value in zip(CURVES, (loss, accuracy, *test), strict=True):
             self.curves[name].append(value)
 
-    def _measure(self, watch: Watch, epoch: int, loss: float) -> None:
+    def _measure(self, watch: Watch, step: int, loss: float | None = None) -> None:
         began = time.perf_counter()
-        watch.step(epoch * self.steps_per_epoch, loss)
+        watch.step(step, loss)
         self.seconds["spectra"] += time.perf_counter() - began
 
     def _save(self, watch: Watch, epoch: int) -> None:
@@ -274,7 +280,6 @@ class _Training:
             watch.state()  # what the checkpoint builds on is on disk before it
             path = self.folder / "checkpoint.safetensors"
             checkpoint.save(path, self.identity, epoch, self.seconds, self.model, self.optimizer, self.curves)
-        self.place.meet()
 
     def _words(self, epoch: int, watch: Watch, left: float) -> str:
         ranks = watch.latest

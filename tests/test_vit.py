@@ -1,0 +1,442 @@
+"""The vision transformer: its network, its batches, its loop, and what is recorded of it."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import xarray
+
+import saddlescope as ss
+from saddlescope.cli import run
+from saddlescope.lab.records import Records, thinned
+from saddlescope.lab.report import verdict_rows
+from saddlescope.lab.reproduce import choose, reproduce, requests_of
+from saddlescope.lab.store import Store
+from saddlescope.studies.vit import checkpoint
+from saddlescope.studies.vit.feed import Feed, images_of
+from saddlescope.studies.vit.images import load_images
+from saddlescope.studies.vit.network import VisionTransformer, initialize
+from saddlescope.studies.vit.schedule import learning_rate
+from saddlescope.studies.vit.spec import PRESETS, ViTSpec
+from saddlescope.studies.vit.study import ViT
+from saddlescope.studies.vit.training import train
+from saddlescope.studies.vit.truncation import keep_directions, ranks_up_to
+from saddlescope.testing.sabotage import can_lose
+from saddlescope.watch.series import read_series
+
+from .conftest import ROOT
+from .waiting import wait_for
+
+TINY = ViTSpec(**PRESETS["tiny"])
+RESULTS = ROOT / "results"
+CPU = torch.device("cpu")
+
+
+def network(spec=TINY, seed=0, channels=1, side=8, classes=10, scale=1.0):
+    model = VisionTransformer(spec, channels, side, side, classes).double()
+    initialize(model, scale, torch.Generator().manual_seed(seed))
+    return model
+
+
+# ---- network ---------------------------------------------------------------------------------------------
+
+
+def test_the_last_block_may_look_at_the_class_token_alone():
+    """Leaving the other tokens out of it is exact: values and gradients are those of the whole block."""
+    model = network(TINY.replace(depth=3))
+    images = torch.randn(4, 1, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+
+    def whole(images):
+        x = model.patch_embed(model.patches(images))
+        x = torch.cat([model.cls_token.expand(len(x), -1, -1), x], 1) + model.pos_embed
+        for block in model.blocks:
+            x = block(x)
+        return model.head(model.norm(x[:, 0]))
+
+    found, expected = model(images), whole(images)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)  # 64 bits, sums in another order
+    gradients = [torch.autograd.grad(out.square().sum(), list(model.parameters())) for out in (found, expected)]
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
+
+
+def test_attention_is_the_formula():
+    model = network()
+    attention = model.blocks[0].attn
+    x = torch.randn(2, 5, TINY.width, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    rows = TINY.heads * TINY.head_width
+    by_head = [part.view(2, 5, TINY.heads, -1).transpose(1, 2) for part in attention.qkv(x).split(rows, -1)]
+    query, key, value = by_head
+    scores = (query @ key.mT / math.sqrt(TINY.head_width)).softmax(-1) @ value
+    expected = attention.proj(scores.transpose(1, 2).reshape(2, 5, -1))
+    torch.testing.assert_close(attention(x), expected, rtol=1e-12, atol=1e-13)
+
+
+def test_patches_are_squares_of_pixels():
+    model = network(TINY.replace(patch=4))
+    image = torch.arange(64, dtype=torch.float64).view(1, 1, 8, 8)
+    assert model.patches(image)[0, 1].tolist() == image[0, 0, :4, 4:].flatten().tolist()
+
+
+def test_the_scale_leaves_the_token_map_and_the_norms_alone():
+    one, small = network(scale=1.0).state_dict(), network(scale=0.1).state_dict()
+    for name, tensor in one.items():
+        kept = name.startswith(("patch_embed", "cls_token", "pos_embed")) or "norm" in name
+        torch.testing.assert_close(small[name], tensor if kept else 0.1 * tensor, rtol=1e-12, atol=0)
+
+
+def test_presets_are_those_of_appendix_b():
+    paper, large = ViT.preset("paper"), ViT.preset("imagenet")
+    assert (paper.depth, paper.heads, paper.head_width, paper.width, paper.mlp_width, paper.patch) == (
+        *(6, 8, 128, 512, 512),
+        4,
+    )
+    assert (paper.learning_rate, paper.epochs, paper.warmup_epochs, paper.batch_size) == (1e-4, 500, 15, 512)
+    assert (large.learning_rate, large.epochs, large.warmup_epochs, large.batch_size) == (3e-3, 360, 15, 4096)
+    # ViT-Base/16 has 86.6 million parameters, 2304 x 12 of them biases that are left out here.
+    model = VisionTransformer(large, 3, 224, 224, 1000)
+    assert sum(tensor.numel() for tensor in model.parameters()) == 86_567_656 - 12 * 3 * 768
+
+
+def test_the_rate_rises_in_a_line_and_falls_in_a_cosine():
+    rates = [learning_rate(step, 100, 9.0, 2.0) for step in range(100)]
+    np.testing.assert_allclose(rates[:9], 2.0 * np.arange(1, 10) / 10)
+    assert rates[9] == max(rates) == 2.0
+    assert rates[9 + 91 // 2] == pytest.approx(2.0 * 0.5 * (1 + math.cos(math.pi * 45 / 91)))
+    assert all(later < earlier for earlier, later in zip(rates[9:], rates[10:], strict=False))
+    assert 0 < rates[-1] < 2e-3
+
+
+# ---- batches ---------------------------------------------------------------------------------------------
+
+
+def some_pixels(count=40, channels=3, height=8, width=12):
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(0, 256, (count, channels, height, width)).astype(np.uint8)
+    return pixels, rng.integers(0, 10, count)
+
+
+def test_without_augmentation_every_image_comes_once_and_unchanged():
+    pixels, labels = some_pixels()
+    feed = Feed(pixels, labels, CPU, augment=False)
+    batches = list(feed.epoch(3, 0, 8))
+    order = torch.cat([batch.index for batch in batches]).numpy()
+    assert sorted(order) == list(range(40))
+    assert (torch.cat([images_of(batch) for batch in batches]).numpy() == pixels[order]).all()
+    assert (torch.cat([batch.labels for batch in batches]).numpy() == labels[order]).all()
+    again, other = (next(feed.epoch(number, 0, 8)).index for number in (3, 4))
+    assert (again == batches[0].index).all() and not (other == batches[0].index).all()
+
+
+def test_crops_and_mirror_images_are_those_of_padded_images():
+    pixels, labels = some_pixels()
+    feed = Feed(pixels, labels, CPU, augment=True)
+    pad, seen = feed.padding, set()
+    assert pad == 12 // 8
+    padded = np.pad(pixels, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+    for batch in feed.epoch(0, 0, 40):
+        for number, image in enumerate(images_of(batch).numpy()):
+            index, top, left = (int(part[number]) for part in (batch.index, batch.top, batch.left))
+            expected = padded[index][:, pad + top : pad + top + 8, pad + left : pad + left + 12]
+            mirrored = bool(batch.mirrored[number])
+            assert (image == (expected[..., ::-1] if mirrored else expected)).all()
+            seen.add((top, left, mirrored))
+    assert len(seen) > 10
+
+
+def test_processes_share_every_batch():
+    pixels, labels = some_pixels()
+    whole = [batch.index.tolist() for batch in Feed(pixels, labels, CPU, True).epoch(0, 0, 8)]
+    parts = [
+        [batch.index.tolist() for batch in Feed(pixels, labels, CPU, True, rank, 2).epoch(0, 0, 8)] for rank in range(2)
+    ]
+    assert [sorted(a + b) for a, b in zip(*parts, strict=True)] == [sorted(batch) for batch in whole]
+
+
+# ---- the loop --------------------------------------------------------------------------------------------
+
+
+def trained(spec=TINY, seed=0, folder=None):
+    return ss.train(ss.subject("vit", "tiny").__class__(spec), seed, save=folder)
+
+
+def same(one: xarray.Dataset, other: xarray.Dataset) -> bool:
+    """To the bit, in everything but the clocks."""
+    return one.identical(other.assign_attrs(one.attrs)) and one.attrs["result"] == other.attrs["result"]
+
+
+def test_a_run_learns_and_says_so():
+    run_ = trained(ViTSpec(epochs=3))
+    assert run_["loss"].values[0] > 2.2 and run_["loss"].values[-1] < run_["loss"].values[0] - 0.3
+    assert run_["stable_rank"].shape == (4, 3, 2, 4)
+    assert (run_["relative_change"].values[-1] > 0.01).all()
+    assert run_.attrs["device"] == "cpu" and run_.attrs["dtype"] == "float32"
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_does_not():
+    first, again, other = trained(), trained(), trained(seed=1)
+    assert same(first, again)
+    assert not np.array_equal(first["loss"], other["loss"])
+
+
+LONG = 12
+COMMAND = ["train", "vit", "--preset", "tiny", "--set", f"epochs={LONG}", "augment=true"]
+
+
+def command(*more):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "saddlescope", *COMMAND, *map(str, more)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def epochs_saved(folder):
+    file = folder / "checkpoint.safetensors"
+    return checkpoint.read(file).epoch if file.is_file() else 0
+
+
+def test_a_run_that_is_killed_goes_on_to_the_same_bits(tmp_path):
+    whole = command("--save", tmp_path / "whole", "--out", tmp_path / "whole.nc")
+    assert whole.wait(120) == 0, whole.stderr
+    folder, killed = tmp_path / "killed", 0
+    for stop in sorted(random.sample(range(1, LONG), 2)):  # any two epochs
+        process = command("--save", folder, "--out", tmp_path / "killed.nc")
+        try:
+            wait_for(lambda stop=stop: epochs_saved(folder) >= stop, process)
+            process.send_signal(signal.SIGKILL)
+            killed += 1
+        except AssertionError:  # it was done before the kill
+            pass
+        process.wait(60)
+    last = command("--save", folder, "--out", tmp_path / "killed.nc")
+    assert last.wait(120) == 0, last.stderr
+    assert killed
+    one, other = (xarray.load_dataset(tmp_path / f"{name}.nc", engine="scipy") for name in ("whole", "killed"))
+    assert same(one, other)
+    ends = [checkpoint.read(tmp_path / name / "checkpoint.safetensors") for name in ("whole", "killed")]
+    for part in ("weights", "moments"):
+        one, other = (getattr(end, part) for end in ends)
+        assert one.keys() == other.keys()
+        assert all(torch.equal(tensor, other[name]) for name, tensor in one.items())
+
+
+def test_spectra_beside_the_training_are_those_of_its_checkpoints(tmp_path):
+    """Read by `series` from files; the bars are 1e-4 for stable ranks and 1e-3 of the largest singular value."""
+    from safetensors.torch import save_file
+
+    spec, home, files = ViTSpec(epochs=3), tmp_path / "run", tmp_path / "checkpoints"
+    home.mkdir()
+    files.mkdir()
+    steps = 1437 // spec.batch_size
+
+    def keep(share, words=""):
+        epoch = round(share * spec.epochs)
+        saved = checkpoint.read(home / "checkpoint.safetensors")
+        assert saved.epoch == epoch  # a network this small is saved after every epoch
+        save_file(dict(saved.weights), files / f"step-{epoch * steps}.safetensors")
+
+    found = train(spec, 0, load_images("digits"), home, keep)
+    assert found is not None
+    save_file(dict(found.start), files / "step-0.safetensors")
+    offline = read_series([files], mapping={"heads": spec.heads}, modes=spec.modes).trajectory
+    assert list(offline["time"].values) == list(found.watched["time"].values)
+    np.testing.assert_allclose(found.watched["stable_rank"], offline["stable_rank"], rtol=1e-4)
+    largest = offline["singular_values"].values.max(-1, keepdims=True)
+    gap = np.abs(found.watched["singular_values"].values - offline["singular_values"].values)
+    assert (gap <= 1e-3 * np.maximum(largest, 1e-300)).all()
+
+
+def test_two_processes_train_as_one(tmp_path):
+    """Under torchrun, on the CPU: gradients are averaged in another order, so not to the bit."""
+    alone = trained(TINY.replace(epochs=2, batch_size=64))
+    torchrun = Path(sys.executable).with_name("torchrun")
+    arguments = ["train", "vit", "--preset", "tiny", "--set", "epochs=2", "batch_size=64", "--out", tmp_path / "two.nc"]
+    launched = subprocess.run(
+        [torchrun, "--standalone", "--nproc-per-node", "2", "-m", "saddlescope", *arguments],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert launched.returncode == 0, launched.stderr
+    two = xarray.load_dataset(tmp_path / "two.nc", engine="scipy")
+    assert two.attrs["device"] == "2 x cpu"
+    # Adam divides by the root of small squares: 32-bit rounding of the averaged gradient grows to 1e-4 in two epochs.
+    np.testing.assert_allclose(two["loss"], alone["loss"], rtol=1e-3)
+    np.testing.assert_allclose(two["stable_rank"], alone["stable_rank"], rtol=2e-2)
+
+
+def test_a_run_that_diverges_says_so():
+    lost = trained(TINY.replace(learning_rate=1e30, epochs=4))
+    assert lost.attrs["result"].startswith("diverged in epoch")
+    assert np.isfinite(lost["start_values"]).all()
+
+
+def test_keeping_all_directions_is_the_trained_network():
+    found = train(TINY, 0, load_images("digits"))
+    assert found is not None
+    names = [name for name in found.end if name.endswith(".attn.qkv.weight")]
+    kept = keep_directions(found.start, found.end, names, found.judge)
+    assert list(kept.ranks) == ranks_up_to(16) == [0, 1, 2, 4, 8, 16]
+    assert kept.loss[-1] == found.judge(found.end).loss
+    assert kept.loss[0] == found.judge({**found.end, **{name: found.start[name] for name in names}}).loss
+
+
+@pytest.mark.parametrize("rank", [1, 3])
+def test_cut_changes_are_those_of_an_svd(rank):
+    rng = np.random.default_rng(0)
+    start, change = rng.normal(size=(20, 12)), rng.normal(size=(20, 12)) @ np.diag(0.5 ** np.arange(12))
+    left, values, right = np.linalg.svd(change, full_matrices=False)
+    expected = start + (left[:, :rank] * values[:rank]) @ right[:rank]
+    seen = {}
+
+    def judge(weights):
+        difference = weights["w"].numpy() - start
+        seen[int(np.linalg.matrix_rank(difference, tol=1e-6))] = weights["w"].numpy()
+        return 0.0, 0.0, 0.0
+
+    weights = [{"w": torch.from_numpy(array)} for array in (start, start + change)]
+    keep_directions(*weights, ["w"], judge)  # pyright: ignore[reportArgumentType]
+    if rank in seen:  # ranks are powers of two
+        np.testing.assert_allclose(seen[rank], expected, atol=1e-9)  # a Gram matrix costs half the digits
+    else:
+        assert rank == 3
+
+
+# ---- what a user may get wrong ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (["data=nowhere"], "SADDLESCOPE_DATA"),
+        (["patch=3"], "`patch` = 3 does not divide"),
+        (["batch_size=5000"], "exceeds the 1437 training images"),
+        (["activation=tanh"], "choose one of: gelu, relu"),
+        (["precision=float16"], "did you mean 'bfloat16'"),
+        (["init_scale=0"], "`init_scale` must be positive"),
+        (["warmup_epochs=3"], "below `epochs` = 3"),
+        (["dept=3"], "did you mean 'depth'"),
+    ],
+)
+def test_errors_name_the_way_out(settings, words, capsys):
+    assert run(["train", "vit", "--preset", "tiny", "--set", *settings]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_another_runs_folder_is_not_taken(tmp_path, capsys):
+    arguments = ["train", "vit", "--preset", "tiny", "--save", str(tmp_path / "run")]
+    assert run(arguments) == 0
+    assert run([*arguments, "--seed", "1"]) == 2
+    assert "another run" in capsys.readouterr().err
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path, capsys):
+    arguments = ["train", "vit", "--preset", "tiny", "--save", str(tmp_path / "run")]
+    assert run(arguments) == 0
+    file = tmp_path / "run" / "checkpoint.safetensors"
+    file.write_bytes(file.read_bytes()[:1000])
+    assert run(arguments) == 2
+    assert "delete it to begin this run again" in capsys.readouterr().err
+
+
+def test_the_device_can_be_chosen(monkeypatch, capsys):
+    monkeypatch.setenv("SADDLESCOPE_DEVICE", "gpu")
+    assert run(["train", "vit", "--preset", "tiny"]) == 2
+    assert "SADDLESCOPE_DEVICE" in capsys.readouterr().err
+
+
+# ---- what is recorded ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """The paper's size, judged from results/; digits are not run: their experiments are left out."""
+    (chosen,) = choose(["vit:1a", "vit:3", "vit:4", "vit:5", "vit:11", "vit:12", "vit:kept_cifar"])
+    wanted = [*chosen.experiments, chosen.room.experiments["cifar_activations"]]
+    chosen = chosen.__class__(chosen.room, chosen.figures, tuple(wanted), False)
+    store = Store(tmp_path_factory.mktemp("store"))
+    (result,) = reproduce([chosen], store, full=True, workers=1, records=Records(RESULTS))
+    return result
+
+
+def test_recorded_runs_give_the_recorded_verdicts(recorded):
+    assert recorded.missing == {}
+    kept = {row["claim"]: row for row in json.loads((RESULTS / "vit" / "verdicts.json").read_text())}
+    rows = verdict_rows([recorded])
+    assert len(rows) == 18
+    for row in rows:
+        assert row["verdict"] == kept[row["claim"]]["verdict"], row
+        if row["claim"] != "growth_is_gradual_cifar":  # steps between the epochs that are kept are longer
+            # Records hold 32 bits.
+            assert row["value"] == pytest.approx(kept[row["claim"]]["value"], rel=1e-4, abs=1e-6), row
+
+
+def test_recorded_claims_can_lose(recorded):
+    for verdict in recorded.verdicts:
+        if verdict.verdict == "supported":
+            assert can_lose(verdict.claim, recorded.results[verdict.claim.experiment]), verdict.claim.name
+
+
+def test_spectra_of_the_gpu_are_those_of_the_cpu(recorded):
+    """The last epoch as watched on the GPU, by Gram matrices, against QR of the final weights on the CPU."""
+    for runs in recorded.results.values():
+        for one in runs:
+            watched, exact = one.trajectory["singular_values"].values[-1], one.trajectory["change_values"].values
+            gap = np.abs(watched - exact[..., : watched.shape[-1]]) / exact[..., :1]
+            assert gap.max() < 1e-6  # what 32 bits of the record leave of 2e-14
+
+
+def test_figures_are_drawn_from_records(recorded):
+    from saddlescope.show.style import svg_of
+
+    for figure in recorded.chosen.figures:
+        assert len(svg_of(figure, recorded.results)) > 10_000, figure.name
+
+
+def test_the_record_says_how_long_it_took():
+    """500 epochs in 700 s, and at most 2% of them for spectra."""
+    (request,) = requests_of(choose(["vit"])[0].room.experiments["cifar"], True)
+    attrs = Records(RESULTS).load(request).trajectory.attrs  # type: ignore[union-attr]
+    assert attrs["seconds"] <= 700 and attrs["spectra_seconds"] <= 0.02 * attrs["seconds"]
+    assert "H200" in attrs["device"]
+
+
+def test_thinning_keeps_both_ends(tmp_path):
+    whole = trained(TINY.replace(epochs=40))
+    small = thinned(whole)
+    assert small["time"].values[0] == 0 and small["time"].values[-1] == 40
+    assert list(small["time"].values[:16]) == list(range(16)) and 20 < small.sizes["time"] < 41
+    assert small["loss"].dtype == np.float32 and small.attrs["spec"] == whole.attrs["spec"]
+
+
+def test_a_damaged_record_is_named(tmp_path, capsys):
+    shutil.copytree(RESULTS / "vit", tmp_path / "vit")
+    for file in (tmp_path / "vit" / "runs").iterdir():
+        file.write_bytes(file.read_bytes()[:500])
+    code = run(["reproduce", "vit:12", "--full", "--recorded", str(tmp_path), "--out", str(tmp_path / "out")])
+    assert code == 2 and "cannot be read" in capsys.readouterr().err
+    assert run(["reproduce", "vit:12", "--recorded", str(tmp_path / "none"), "--out", str(tmp_path / "out")]) == 2
+
+
+def test_without_the_images_the_paper_size_is_undecided(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("SADDLESCOPE_DATA", str(tmp_path))
+    assert run(["reproduce", "vit:12", "--full", "--json", "--out", str(tmp_path / "out")]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert rows and {row["verdict"] for row in rows} == {"undecided"}
+    assert all("SADDLESCOPE_DATA" in row["reason"] for row in rows)
