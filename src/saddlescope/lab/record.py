@@ -24,6 +24,9 @@ from .store import Store
 ROWS = 50
 """Snapshots of each training that are kept, evenly spread over those that were made."""
 
+LONG = 30.0
+"""Seconds of training from which a study's run is not cheap to repeat."""
+
 WIDEST = 16
 """Numbers per snapshot in an observable that is kept, in a row or a table: maps and single predictions are not."""
 
@@ -31,8 +34,8 @@ WIDEST = 16
 def record(results: Sequence[Reproduced], store: Store, out: Path, folder: Path, *, full: bool) -> None:
     """Write `folder`/<room>/: verdicts.json, runs.json, curves.csv, figures/. out: where the report has its figures.
 
-    Flows, and figures that draw on flows alone, are left out: they are cheap to repeat. Of a study's runs that are not,
-    runs/ keeps the trajectories.
+    Flows, and figures that draw on flows alone, are left out: they are cheap to repeat. Of a study's long runs the
+    trajectories themselves are kept, in runs/.
     """
     for result in results:
         place = folder / result.chosen.room.name
@@ -43,13 +46,12 @@ def record(results: Sequence[Reproduced], store: Store, out: Path, folder: Path,
                 continue
             name = f"{result.chosen.room.name}-{figure.name}.svg"
             shutil.copyfile(out / "figures" / name, place / "figures" / name)
-        quick = {experiment.name for experiment in result.chosen.experiments if experiment.quick}
         trainings = list(_trainings(result, full))
         runs = [_where_from(number, *training, store) for number, training in enumerate(trainings)]
         _write_json(place / "verdicts.json", verdict_rows([result]))
         _write_json(place / "runs.json", runs)
-        for experiments, request, outcome in trainings:
-            if isinstance(request.system, Study) and not quick & set(experiments):
+        for _, request, outcome in trainings:
+            if isinstance(request.system, Study) and outcome.seconds >= LONG:
                 assert outcome.trajectory is not None
                 Records(folder).save(request, outcome.trajectory, _provenance(request, outcome, store))
         rows = [row for number, (_, _, outcome) in enumerate(trainings) for row in _curve(number, outcome)]

@@ -16,7 +16,8 @@ from saddlescope.core.subject import Face, Subject
 from saddlescope.core.system import System
 
 LOOKERS_ON = {"claims", "experiments", "figures", "errata", "measures"}
-"""Files of a room that look at runs and do not make them; what only they import does not count either."""
+"""Files of a room that look at runs and do not make them, by the last word of their names; what only they import does
+not count either."""
 
 ENGINES = {
     System: {
@@ -26,8 +27,9 @@ ENGINES = {
     },
     Study: {
         "core": ("spec", "study", "subject", "trajectory"),
-        "spectra": ("factored", "heads", "product", "ranks"),
-        "watch": ("measure",),
+        "spectra": ("factored", "heads", "matrix", "product", "ranks", "rounding"),
+        "checkpoints": ("advice", "diff", "lora"),
+        "watch": ("measure", "watch"),
     },
 }
 """Files outside the room that runs depend on."""
@@ -109,7 +111,7 @@ def _files(here: Path, node: ast.ImportFrom) -> Iterator[Path]:
     base = node.module.split(".") if node.module else []
     # A name that is imported may be a module itself; "from . import x" says nothing of the package around x.
     for parts in [*([base] if base else []), *([*base, alias.name] for alias in node.names)]:
-        if not LOOKERS_ON & set(parts):
+        if not LOOKERS_ON & {part.rpartition("_")[2] for part in parts}:
             place = origin.joinpath(*parts)
             yield from (place.with_suffix(".py"), place / "__init__.py")
 

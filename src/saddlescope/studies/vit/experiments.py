@@ -52,10 +52,12 @@ EXPERIMENTS = (
         "ReLU, which the theory does not cover, beside GeLU.",
         Size(seeds=2, variants=over("activation", "gelu", "relu")),
     ),
-    _on_digits(
+    _training(
         "shapes",
-        "Whether the rank of the change grows with depth, width or the number of heads.",
+        "Whether the rank of the change grows with depth, width or the number of heads, on digits.",
+        {},
         Size(variants=SHAPES),
+        None,
     ),
     _at_paper_size("cifar", "The paper's network and length on CIFAR-10, with crops and mirror images.", PAPER),
     _at_paper_size(

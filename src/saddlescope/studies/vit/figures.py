@@ -12,6 +12,7 @@ from saddlescope.core.experiment import Figure, Results
 from saddlescope.core.ink import BLACK, GREY, ramp
 
 from . import measures
+from .lora_figures import FIGURE as LORA
 from .measures import OV, QK
 
 START = "#c0392b"
@@ -340,4 +341,5 @@ FIGURES = (
         )
         for name, data, experiment in (("kept", "Digits", "digits"), ("kept_cifar", "CIFAR-10", "cifar"))
     ),
+    LORA,
 )
