@@ -1,7 +1,9 @@
-"""The Gram form on a GPU against QR and SVD there: python -m benchmarks.on_gpu, where torch has CUDA."""
+"""The Gram form on a GPU against QR and SVD there, and a training with and without its spectra:
+python -m benchmarks.on_gpu, where torch has CUDA."""
 
 from __future__ import annotations
 
+import tempfile
 import time
 
 import numpy as np
@@ -9,6 +11,9 @@ import torch
 
 from saddlescope.spectra.factored import change_factors, gram_spectrum, spectrum
 from saddlescope.spectra.ranks import stable_rank
+from saddlescope.studies.vit.network import VisionTransformer, initialize
+from saddlescope.studies.vit.study import ViT
+from saddlescope.watch.watch import Watch
 
 
 def timed(function, repeats: int = 3) -> float:
@@ -28,7 +33,50 @@ def by_qr(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     return torch.linalg.svdvals(core)
 
 
+def beside_training(device: str = "cuda", preset: str = "paper", epochs: int = 6, steps: int = 97) -> None:
+    """Epochs of the vision transformer on random images, with and without spectra at their ends, in turns."""
+    spec = ViT.preset(preset)
+    model = VisionTransformer(spec, 3, 32, 32, 10)
+    initialize(model, 1.0, torch.Generator().manual_seed(0))
+    model.to(device)
+    on_gpu = device == "cuda"
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, fused=on_gpu)
+    images = torch.randn(spec.batch_size, 3, 32, 32, device=device)
+    labels = torch.randint(0, 10, (spec.batch_size,), device=device)
+
+    def score() -> torch.Tensor:
+        with torch.autocast(device, torch.bfloat16):
+            return torch.nn.functional.cross_entropy(model(images).float(), labels)
+
+    compiled = torch.compile(score) if on_gpu else score
+
+    def epoch(watch: Watch | None, number: int) -> float:
+        began = time.perf_counter()
+        for _ in range(steps):
+            compiled().backward()
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        if watch is not None:
+            watch.step(number * steps)
+        if on_gpu:
+            torch.cuda.synchronize()
+        return time.perf_counter() - began
+
+    with tempfile.TemporaryDirectory() as folder, Watch(model, steps, folder, schedule="every") as watch:
+        epoch(None, 0)
+        # The work of a measurement goes on during the next epoch, which is the one that is timed.
+        pairs = []
+        for number in range(1, epochs + 1):
+            epoch(watch, number)
+            beside = epoch(None, 0)
+            watch.state()
+            pairs.append((beside, epoch(None, 0)))
+    with_spectra, without = np.median(pairs, 0)
+    print(f"epoch with spectra / without: {with_spectra / without:.3f} ({1000 * without / steps:.1f} ms a step)")
+
+
 def main() -> None:
+    beside_training()
     rng = np.random.default_rng(0)
     print(torch.cuda.get_device_name())
     cases = {

@@ -42,6 +42,7 @@ from .waiting import wait_for
 TINY = ViTSpec(**PRESETS["tiny"])
 RESULTS = ROOT / "results"
 CPU = torch.device("cpu")
+NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="what is said where there is no GPU")
 
 
 def network(spec: Any = TINY, seed=0, channels=1, side=8, classes=10, scale=1.0):
@@ -266,16 +267,21 @@ def test_two_processes_train_as_one(tmp_path):
     """Under torchrun, on the CPU: gradients are averaged in another order, so not to the bit."""
     alone = trained(TINY.replace(epochs=2, batch_size=64))
     torchrun = Path(sys.executable).with_name("torchrun")
-    arguments = ["train", "vit", "--preset", "tiny", "--set", "epochs=2", "batch_size=64", "--out", tmp_path / "two.nc"]
-    launched = subprocess.run(
-        [torchrun, "--standalone", "--nproc-per-node", "2", "-m", "saddlescope", *arguments],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
-    assert launched.returncode == 0, launched.stderr
-    two = xarray.load_dataset(tmp_path / "two.nc", engine="scipy")
+    arguments = ["train", "vit", "--preset", "tiny", "--set", "epochs=2", "batch_size=64", "--save", tmp_path / "save"]
+
+    def launch(out):
+        launched = subprocess.run(
+            [torchrun, "--standalone", "--nproc-per-node", "2", "-m", "saddlescope", *arguments, "--out", out],
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
+        assert launched.returncode == 0, launched.stderr
+        return xarray.load_dataset(out, engine="scipy")
+
+    two = launch(tmp_path / "two.nc")
+    assert same(two, launch(tmp_path / "again.nc"))  # it was finished: nothing is trained again
     assert two.attrs["device"] == "2 x cpu"
     # Adam divides by the root of small squares: 32-bit rounding of the averaged gradient grows to 1e-4 in two epochs.
     np.testing.assert_allclose(two["loss"], alone["loss"], rtol=1e-3)
@@ -353,10 +359,26 @@ def test_a_damaged_checkpoint_is_named(tmp_path, capsys):
     assert "delete it to begin this run again" in capsys.readouterr().err
 
 
-def test_the_device_can_be_chosen(monkeypatch, capsys):
-    monkeypatch.setenv("SADDLESCOPE_DEVICE", "gpu")
+@pytest.mark.parametrize("device", ["gpu", pytest.param("cuda", marks=NO_GPU)])
+def test_the_device_can_be_chosen(device, monkeypatch, capsys):
+    monkeypatch.setenv("SADDLESCOPE_DEVICE", device)
     assert run(["train", "vit", "--preset", "tiny"]) == 2
     assert "SADDLESCOPE_DEVICE" in capsys.readouterr().err
+
+
+def test_one_folder_keeps_one_run(tmp_path, capsys):
+    (tmp_path / "run").mkdir()
+    assert run(["train", "vit", "--preset", "tiny", "--seeds", "2", "--save", str(tmp_path / "run")]) == 2
+    assert "--save" in capsys.readouterr().err
+
+
+def test_an_odd_number_of_processes_is_named(monkeypatch, capsys):
+    monkeypatch.setenv("WORLD_SIZE", "many")
+    assert run(["train", "vit", "--preset", "tiny"]) == 2
+    assert "WORLD_SIZE" in capsys.readouterr().err
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert run(["train", "vit/lora", "--preset", "tiny"]) == 2
+    assert "without torchrun" in capsys.readouterr().err
 
 
 # ---- what is recorded ------------------------------------------------------------------------------------
@@ -377,7 +399,7 @@ def test_recorded_runs_give_the_recorded_verdicts(recorded):
     assert recorded.missing == {}
     kept = {row["claim"]: row for row in json.loads((RESULTS / "vit" / "verdicts.json").read_text())}
     rows = verdict_rows([recorded])
-    assert len(rows) == 18
+    assert len(rows) == 17
     for row in rows:
         assert row["verdict"] == kept[row["claim"]]["verdict"], row
         if row["claim"] != "growth_is_gradual_cifar":  # steps between the epochs that are kept are longer
@@ -415,7 +437,21 @@ def test_the_record_says_how_long_it_took():
     assert "H200" in attrs["device"]
 
 
-def test_thinning_keeps_both_ends(tmp_path):
+def test_records_of_records_are_the_same(recorded, tmp_path):
+    """A record is not thinned twice, and its provenance is handed on."""
+    from saddlescope.lab.record import record
+    from saddlescope.lab.report import write_report
+
+    shutil.copytree(RESULTS / "vit", tmp_path / "kept" / "vit")
+    write_report([recorded], tmp_path / "out", full=True, began=0.0)
+    record([recorded], Store(tmp_path / "store"), tmp_path / "out", tmp_path / "kept", full=True)
+    for file in (RESULTS / "vit" / "runs").iterdir():
+        assert (tmp_path / "kept" / "vit" / "runs" / file.name).read_bytes() == file.read_bytes()
+    runs = json.loads((tmp_path / "kept" / "vit" / "runs.json").read_text())
+    assert len(runs) == 5 and all("H200" in one["device"] and one["versions"]["torch"] for one in runs)
+
+
+def test_thinning_keeps_both_ends():
     whole = trained(TINY.replace(epochs=40))
     small = thinned(whole)
     assert small["time"].values[0] == 0 and small["time"].values[-1] == 40

@@ -170,6 +170,14 @@ def test_a_strange_description_is_ignored(tmp_path, described):
     assert load_images(str(tmp_path)).classes == 3
 
 
+def test_a_number_of_classes_beyond_all_reason_is_refused(tmp_path):
+    hub_folder(tmp_path)
+    path = tmp_path / "train-00000-of-00001.parquet"
+    described = json.dumps({"info": {"features": {"label": {"num_classes": 2**45, "_type": "ClassLabel"}}}})
+    parquet.write_table(parquet.read_table(path).replace_schema_metadata({"huggingface": described}), path)
+    refused(tmp_path, "classes", "at most")
+
+
 @pytest.mark.parametrize("protocol", [0, 2, 4])
 @pytest.mark.parametrize("inside", ["", "cifar-10-batches-py"])
 def test_cifar10_is_read_exactly(tmp_path, inside, protocol):

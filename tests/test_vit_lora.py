@@ -233,6 +233,17 @@ def test_growth_one_by_one_or_together(whole):
     assert can_lose(claims["lora_together"], at_once)
 
 
+def test_a_module_of_rank_one_has_no_second_direction(whole):
+    values = growing(whole, 0.0, 0.8).copy()
+    values[:, 0, 1:] = 0.0
+    advised = np.full(whole.sizes["module"], 2)
+    advised[0] = 1
+    (run, _) = planted(whole, early_singular_values=values, advised_ranks=advised)
+    assert second_direction(run) == 0
+    (alone, _) = planted(whole, early_singular_values=values, advised_ranks=1)
+    assert np.isnan(second_direction(alone))
+
+
 def test_rank_that_grows_or_recovers(whole):
     claims = {claim.name: claim for claim in CLAIMS}
     growth, dip = (

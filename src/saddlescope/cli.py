@@ -411,7 +411,7 @@ def _face(
     system = _system(name, preset, settings)
     # A study's --save is a folder, which may be there already.
     folder = save is not None and save.is_dir() and isinstance(system, Study)
-    _check_request(seed, seeds, out, plot, None if folder else save, face)
+    _check_request(seed, seeds, out, plot, None if folder and seeds is None else save, face)
     with progress(f"{face} {name}") as tick:
         if seeds is None:
             outcomes = [run_face(system, face, seed, solver=solver, save=save, tick=tick)]

@@ -51,7 +51,8 @@ def record(results: Sequence[Reproduced], store: Store, out: Path, folder: Path,
         _write_json(place / "verdicts.json", verdict_rows([result]))
         _write_json(place / "runs.json", runs)
         for _, request, outcome in trainings:
-            if isinstance(request.system, Study) and outcome.seconds >= LONG:
+            # What was read from a record is thin already.
+            if isinstance(request.system, Study) and outcome.seconds >= LONG and request in store:
                 assert outcome.trajectory is not None
                 Records(folder).save(request, outcome.trajectory, _provenance(request, outcome, store))
         rows = [row for number, (_, _, outcome) in enumerate(trainings) for row in _curve(number, outcome)]

@@ -27,9 +27,9 @@ ENGINES = {
     },
     Study: {
         "core": ("spec", "study", "subject", "trajectory"),
-        "spectra": ("factored", "heads", "matrix", "product", "ranks", "rounding"),
-        "checkpoints": ("advice", "diff", "lora"),
-        "watch": ("measure", "watch"),
+        "spectra": ("*", "layouts/*"),
+        "checkpoints": ("*",),
+        "watch": ("measure", "watch", "run", "schedule", "lora", "parameters", "trajectory"),
     },
 }
 """Files outside the room that runs depend on."""

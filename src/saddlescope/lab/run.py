@@ -117,7 +117,8 @@ def _take_folder(folder: Path, study: Study, seed: int) -> None:
             raise BadArgument(f"cannot go on from {folder}: it holds another run, see {note}; name another folder")
         return
     # A kill while the note was written leaves a hidden file.
-    if folder.exists() and any(not path.name.startswith(".") for path in folder.iterdir()):
+    strangers = folder.exists() and any(not path.name.startswith(".") for path in folder.iterdir())
+    if strangers and not note.is_file():  # else another process of the same call has just taken it
         raise BadArgument(f"cannot go on from {folder}: it holds no run; name another folder, or an empty one")
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(note, lambda partial: partial.write_text(json.dumps(about), encoding="utf-8"))

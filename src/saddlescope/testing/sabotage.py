@@ -72,6 +72,25 @@ def frozen(runs: Runs) -> list[Evidence]:
     return [_replaced(run, stay, lambda stage, _: (stage.time, stage.loss)) for run in runs]
 
 
+def levelled(runs: Runs) -> list[Evidence]:
+    """Nothing stands out: along its last dimension every observable has its mean everywhere."""
+
+    def level(values: np.ndarray) -> np.ndarray:
+        return values if values.ndim < 2 else np.broadcast_to(values.mean(-1, keepdims=True), values.shape).copy()
+
+    return [_replaced(run, level, lambda stage, _: (stage.time, stage.loss)) for run in runs]
+
+
+def concentrated(runs: Runs) -> list[Evidence]:
+    """Everything in one place: along its last dimension every observable keeps its largest entry alone."""
+
+    def alone(values: np.ndarray) -> np.ndarray:
+        sizes = np.abs(values)
+        return values if values.ndim < 2 else np.where(sizes == sizes.max(-1, keepdims=True), values, 0.0)
+
+    return [_replaced(run, alone, lambda stage, _: (stage.time, stage.loss)) for run in runs]
+
+
 def wrong_system(runs: Runs) -> list[Evidence]:
     """The problem itself is another: data off by a third, motion where there should be rest, curvature upside down.
 
@@ -90,6 +109,8 @@ SABOTAGES: tuple[Callable[[Runs], list[Evidence]], ...] = (
     reversed_order,
     featureless,
     frozen,
+    levelled,
+    concentrated,
     wrong_system,
     bowl,
 )

@@ -17,6 +17,7 @@ from saddlescope.core.progress import Tick, part_of
 
 from .images import Images
 from .lora_spec import LoRASpec
+from .processes import processes
 from .training import Adapt, Trained, train
 from .truncation import Judgement, Kept, Weights, cut, directions_of, keep_directions
 
@@ -44,6 +45,8 @@ class Adapted(NamedTuple):
 
 def adapt_network(spec: LoRASpec, seed: int, images: Images, home: Path, tick: Tick) -> Adapted:
     """home: each training keeps there, in a folder of its own, what it needs to go on; one that is done is read."""
+    if processes() > 1:
+        raise BadArgument("vit/lora trains in one process: start it without torchrun")
     trained: dict[str, Trained] = {}
 
     def stage(name: str, title: str, epochs: int, rate: float, data: Images, **options: Any) -> Trained:
@@ -51,8 +54,7 @@ def adapt_network(spec: LoRASpec, seed: int, images: Images, home: Path, tick: T
         folder.mkdir(exist_ok=True)
         part = part_of(tick, len(trained), 4, title)
         found = train(spec.stage(epochs, rate), seed, data, folder, part, **options)
-        if found is None:
-            raise BadArgument("vit/lora trains in one process: start it without torchrun")
+        assert found is not None  # in one process
         trained[title] = found
         return found
 

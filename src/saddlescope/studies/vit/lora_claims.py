@@ -20,7 +20,7 @@ def judged(run: Evidence, kind: str, network: str) -> float:
 def decrease_kept(run: Evidence, loss: float) -> float:
     """Share of the full fine-tuning's decrease of the loss."""
     start, full = judged(run, "loss", "start"), judged(run, "loss", "full")
-    return (start - loss) / (start - full)
+    return (start - loss) / (start - full) if start != full else np.nan
 
 
 def truncated(run: Evidence) -> float:
@@ -31,8 +31,9 @@ def truncated(run: Evidence) -> float:
 
 def ranks_on_the_way(run: Evidence) -> tuple[float, float, float]:
     """Stable rank of the LoRA's products, mean over modules: after one step, the lowest after an epoch, at the end."""
-    after_epochs = series(run, "lora_stable_rank").mean(1)[1:]
-    return run.trajectory["early_stable_rank"].values[1].mean(), after_epochs.min(), after_epochs[-1]
+    adapted = run.trajectory["advised_ranks"].values >= 1
+    after_epochs = series(run, "lora_stable_rank")[1:, adapted].mean(1)
+    return run.trajectory["early_stable_rank"].values[1, adapted].mean(), after_epochs.min(), after_epochs[-1]
 
 
 def first_rank(run: Evidence) -> float:
@@ -46,18 +47,20 @@ def lowest_rank(run: Evidence) -> list[float]:
 
 
 def second_direction(run: Evidence) -> float:
-    """Share of its final size that a module's second singular value has when the first has half; median over modules.
+    """Share of its final size that a module's second singular value has when the first has half; median over modules
+    that have two.
 
     Between two moments of measurement both are taken to grow at constant speed.
     """
-    values = run.trajectory["early_singular_values"].values[:, :, :2]  # [moment, module, 2]
+    two = run.trajectory["advised_ranks"].values >= 2
+    values = run.trajectory["early_singular_values"].values[:, two, :2]  # [moment, module, 2]
     shares = values / values[-1]
     found = []
     for first, second in np.moveaxis(shares, 0, -1):
         # Singular values may pass half of their final size more than once: the first time counts.
         grown = int(np.argmax(first >= 0.5))
         found.append(np.interp(0.5, first[[grown - 1, grown]], second[[grown - 1, grown]]) if grown else np.nan)
-    return float(np.median(found))
+    return float(np.median(found)) if found else np.nan
 
 
 CLAIMS = (
@@ -117,8 +120,8 @@ CLAIMS = (
     ),
     Claim(
         name="lora_rank_recovers",
-        says="A LoRA's rank is highest after the first step, because Adam gives all entries of B one size; it falls "
-        "while the strongest direction takes over, and only then grows, by a twentieth or more.",
+        says="A LoRA's rank falls from the first step on, in which Adam gives all entries of B one size, while the "
+        "strongest direction takes over, and only then grows, by a twentieth or more.",
         source=(OURS, "LoRA"),
         experiment="lora",
         seeds=RUNS,

@@ -52,8 +52,9 @@ def normalised_tail(run: Evidence) -> np.ndarray:
 
 
 def end_directions(run: Evidence) -> np.ndarray:
-    """Directions of the trained product over those of the product it began with."""
-    return directions(spectrum_of(run, "end")) / directions(spectrum_of(run, "start"))
+    """Directions of the trained product over all that the width of a head allows."""
+    end = spectrum_of(run, "end")
+    return directions(end) / end.shape[-1]
 
 
 def change_directions(run: Evidence) -> np.ndarray:
@@ -71,16 +72,16 @@ def growth(run: Evidence) -> np.ndarray:
     return np.array([by_layer(run, circuit)[-1] / by_layer(run, circuit)[1] for circuit in (QK, OV)])
 
 
-def growth_from_least(run: Evidence) -> np.ndarray:
-    """Stable rank at the end over the least since the first epoch, of the mean over layers, by circuit."""
-    curves = [by_layer(run, circuit)[1:].mean(-1) for circuit in (QK, OV)]
-    return np.array([curve[-1] / curve.min() for curve in curves])
-
-
-def fall(run: Evidence) -> float:
-    """QK: the least stable rank of the mean over layers, over that after the first epoch."""
+def fall(run: Evidence) -> list[float]:
+    """QK: the least stable rank in the first half, of the mean over layers, over that after the first epoch."""
     curve = by_layer(run, QK)[1:].mean(-1)
-    return float(curve.min() / curve[0])
+    return [curve[: max(2, len(curve) // 2)].min() / curve[0]]
+
+
+def growth_from_least(run: Evidence) -> list[float]:
+    """QK: stable rank at the end, of the mean over layers, over the least since the first epoch."""
+    curve = by_layer(run, QK)[1:].mean(-1)
+    return [curve[-1] / curve.min()]
 
 
 def largest_step(run: Evidence) -> np.ndarray:
@@ -157,6 +158,6 @@ def share_kept_at(part: float) -> Callable[[Evidence], list[float]]:
 
 
 def share_at_stable_rank(run: Evidence) -> list[float]:
-    """The share that as many directions keep as the largest stable rank of any head says."""
+    """The share that as many directions of each whole matrix keep as the largest stable rank of any head's product."""
     ranks, share = share_kept(run)
     return [float(np.interp(stable_rank(spectrum_of(run, "change")).max(), ranks, share))]

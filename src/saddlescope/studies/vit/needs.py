@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from functools import cache
 
-from saddlescope.core.errors import unknown
+from saddlescope.core.errors import BadArgument, unknown
 
 from .spec import ViTSpec
 
@@ -37,6 +37,8 @@ def device_of(spec: ViTSpec) -> str:
     if chosen:
         if chosen not in DEVICES:
             raise unknown("SADDLESCOPE_DEVICE", chosen, DEVICES)
+        if chosen == "cuda" and not _has_gpu():
+            raise BadArgument("`SADDLESCOPE_DEVICE` is cuda, and torch finds no GPU here: unset it, or set it to cpu")
         return chosen
     return "cuda" if spec.width >= SMALL and _has_gpu() else "cpu"
 

@@ -10,6 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import distributed
 
+from saddlescope.core.errors import BadArgument
+
 
 class Place(NamedTuple):
     """Where this process computes, and which of how many it is."""
@@ -29,15 +31,25 @@ class Place(NamedTuple):
         return values
 
 
+def processes() -> int:
+    """How many torchrun started."""
+    said = os.environ.get("WORLD_SIZE", "1")
+    if not said.isdigit() or said == "0":
+        raise BadArgument(f"`WORLD_SIZE` in the environment must be a number of processes, got {said!r}: unset it")
+    return int(said)
+
+
 @contextmanager
 def taking_place(device: str) -> Iterator[Place]:
     """Under torchrun, which sets RANK, WORLD_SIZE and LOCAL_RANK, each process has its own GPU, or shares the CPU."""
-    world = int(os.environ.get("WORLD_SIZE", "1"))
+    world = processes()
     cuda = device == "cuda"
     if world == 1:
         yield Place(torch.device(device))
         return
     local = int(os.environ.get("LOCAL_RANK", "0"))
+    if cuda and local >= torch.cuda.device_count():
+        raise BadArgument(f"{world} processes share {torch.cuda.device_count()} GPUs: start one for each GPU")
     if cuda:
         torch.cuda.set_device(local)
     distributed.init_process_group("nccl" if cuda else "gloo")

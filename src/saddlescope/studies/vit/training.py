@@ -125,6 +125,8 @@ class _Training:
         )
         shared = DistributedDataParallel(self.model) if place.world > 1 else self.model
         self.score = self._scorer(shared)
+        if cuda:
+            torch.compiler.reset()  # what earlier networks of this process compiled counts against a limit
         self.compiled = torch.compile(self.score, dynamic=False) if cuda else self.score
         plain = self._scorer(self.model)
         self.plain_score = torch.compile(plain, dynamic=False) if cuda else plain
@@ -318,10 +320,16 @@ def _check_sizes(spec: ViTSpec, images: Images, world: int) -> None:
 
 
 def _moments(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and deviation of each channel, over as many images as tell."""
-    some = pixels[:: max(1, len(pixels) // 20_000)].astype(np.float32)
-    deviation = some.std((0, 2, 3))
-    return some.mean((0, 2, 3)), np.where(deviation > 0, deviation, 1.0)
+    """Mean and deviation of each channel, over as many images as tell, a few at a time."""
+    places = range(0, len(pixels), max(1, len(pixels) // 20_000))
+    # Stored bytes are whole numbers: their sums are exact.
+    sums = np.zeros((2, pixels.shape[1]))
+    for first in range(0, len(places), 500):
+        some = pixels[places[first : first + 500]].astype(np.float64)
+        sums += [some.sum((0, 2, 3)), (some**2).sum((0, 2, 3))]
+    mean, square = sums / (len(places) * pixels[0, 0].size)
+    deviation = np.sqrt(np.maximum(square - mean**2, 0.0))
+    return mean, np.where(deviation > 0, deviation, 1.0)
 
 
 def _duration(seconds: float) -> str:

@@ -57,6 +57,8 @@ def count_classes(source: str, found: Found) -> int:
             refuse(part, part.labels < 0, "is negative; -1 stands for a hidden label: test on a split with known ones")
             refuse(part, part.labels >= CLASSES_MAX, "is too large: number the classes from 0")
     classes = found.named or max(int(part.labels.max(initial=0)) for part in found.train.parts) + 1
+    if classes > CLASSES_MAX:
+        raise BadArgument(f"{source} names {classes} classes: at most {CLASSES_MAX} can be told apart")
     reason = "that the files name" if found.named else "of the training images"
     for part in (*found.train.parts, *found.test.parts):
         refuse(part, part.labels >= classes, f"is not below {classes}, the number of classes {reason}")

@@ -35,7 +35,11 @@ def empty_pixels(shape: tuple[int, ...]) -> np.ndarray:
         )
     folder = tempfile.mkdtemp(prefix="saddlescope-", dir=cache)
     try:
-        return np.lib.format.open_memmap(Path(folder, "pixels.npy"), "w+", np.uint8, shape)
+        mapped = np.lib.format.open_memmap(Path(folder, "pixels.npy"), "w+", np.uint8, shape)
+        if hasattr(os, "posix_fallocate"):  # else another file may take the space that was free
+            with Path(folder, "pixels.npy").open("r+b") as file:
+                os.posix_fallocate(file.fileno(), 0, Path(folder, "pixels.npy").stat().st_size)
+        return mapped
     finally:
         # The mapping outlives the name: nothing is left on the disk, however the process ends. Windows keeps the file.
         shutil.rmtree(folder, ignore_errors=True)
