@@ -133,28 +133,32 @@ def _of_growth(suffix: str, experiment: str, runs: int) -> Iterator[Claim]:
     )
 
 
+def _of_activations(suffix: str, experiment: str, runs: int) -> Iterator[Claim]:
+    yield Claim(
+        name=f"relu_too{suffix}",
+        says="With ReLU the change is of low rank as with GeLU: half the start's at most.",
+        source=(PAPER, "Section 6, limitations: the architecture must be smooth"),
+        experiment=experiment,
+        seeds=all_of(runs),
+        measured=measures.against_start,
+        relation=bounded(0.5, because=HALF),
+    )
+    yield Claim(
+        name=f"relu_like_gelu{suffix}",
+        says="Ranks at the end differ by less than 15% between ReLU and GeLU, at every layer.",
+        source=(OURS, "open question 1: ReLU"),
+        experiment=experiment,
+        seeds=together(runs),
+        measured=measures.between_activations,
+        relation=bounded(0.15, because="two seeds of one activation differ by up to 15% at a layer"),
+    )
+
+
 CLAIMS = (
     *_of_every_run("", "digits_scales", 9),
     *_of_growth("", "digits", 3),
     *_of_scales("", "digits_scales", 9),
-    Claim(
-        name="relu_too",
-        says="With ReLU the change is of low rank as with GeLU: half the start's at most.",
-        source=(PAPER, "Section 6, limitations: the architecture must be smooth"),
-        experiment="digits_activations",
-        seeds=all_of(4),
-        measured=measures.against_start,
-        relation=bounded(0.5, because=HALF),
-    ),
-    Claim(
-        name="relu_like_gelu",
-        says="Ranks at the end differ by less than 15% between ReLU and GeLU, at every layer.",
-        source=(OURS, "open question 1: ReLU"),
-        experiment="digits_activations",
-        seeds=together(4),
-        measured=measures.between_activations,
-        relation=bounded(0.15, because="two seeds of one activation differ by up to 15% at a layer"),
-    ),
+    *_of_activations("", "digits_activations", 4),
     *(
         Claim(
             name=f"rank_over_{field}_{name}",
@@ -200,22 +204,5 @@ CLAIMS = (
         measured=measures.against_start,
         relation=bounded(0.5, because=HALF),
     ),
-    Claim(
-        name="relu_too_cifar",
-        says="With ReLU the change is of low rank as with GeLU: half the start's at most.",
-        source=(PAPER, "Section 6, limitations: the architecture must be smooth"),
-        experiment="cifar_activations",
-        seeds=all_of(2),
-        measured=measures.against_start,
-        relation=bounded(0.5, because=HALF),
-    ),
-    Claim(
-        name="relu_like_gelu_cifar",
-        says="Ranks at the end differ by less than 15% between ReLU and GeLU, at every layer.",
-        source=(OURS, "open question 1: ReLU"),
-        experiment="cifar_activations",
-        seeds=together(2),
-        measured=measures.between_activations,
-        relation=bounded(0.15, because="two seeds of one activation differ by up to 15% at a layer"),
-    ),
+    *_of_activations("_cifar", "cifar_activations", 2),
 )

@@ -15,14 +15,13 @@ from saddlescope.spectra.ranks import stable_rank
 from .lora_claims import CLAIMS
 from .lora_spec import NETWORKS, PRESETS, TRAINED, LoRASpec
 from .needs import LIBRARIES, device_of, lacking
+from .study import HEADS, KEPT
 
 if TYPE_CHECKING:
     import xarray
 
     from .adaptation import Adapted
     from .training import Trained
-
-HEADS = ("layer", "circuit", "head")
 
 
 class LoRA(Study):
@@ -61,10 +60,7 @@ class LoRA(Study):
         "judged_test_loss": ("network",),
         "judged_test_accuracy": ("network",),
         "parameters": ("trained",),
-        "kept_ranks": ("cut",),
-        "kept_loss": ("cut",),
-        "kept_test_loss": ("cut",),
-        "kept_test_accuracy": ("cut",),
+        **KEPT,
     }
     claims = CLAIMS
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from .training import Trained
 
 HEADS = ("layer", "circuit", "head")
+KEPT = {f"kept_{name}": ("cut",) for name in ("ranks", "loss", "test_loss", "test_accuracy")}
+"""What cut changes do: the fields of `truncation.Kept`."""
 
 
 class ViT(Study):
@@ -44,10 +46,7 @@ class ViT(Study):
         "end_values": (*HEADS, "product_mode"),
         "change_values": (*HEADS, "change_mode"),
         "random_stable_rank": HEADS,
-        "kept_ranks": ("cut",),
-        "kept_loss": ("cut",),
-        "kept_test_loss": ("cut",),
-        "kept_test_accuracy": ("cut",),
+        **KEPT,
     }
     claims = CLAIMS
 
