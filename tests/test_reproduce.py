@@ -12,6 +12,7 @@ import sys
 import time
 
 import pytest
+from markupsafe import escape
 
 from saddlescope.core.claim import NEEDS_FULL
 from saddlescope.core.errors import BadArgument
@@ -130,7 +131,7 @@ def test_the_report_shows_everything_and_needs_nothing(quick):
         assert row["claim"] in page
     for found in rooms().values():
         for figure in found.figures.values():
-            assert figure.title in page
+            assert escape(figure.title) in page
             there = all(found.experiments[name].quick for name in figure.experiments)
             assert (out / "figures" / f"{found.name}-{figure.name}.svg").is_file() == there
         for line in found.inventory:
