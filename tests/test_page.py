@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from saddlescope.show.page import anchor, comparison, duration, number, render
+from saddlescope.core.words import duration
+from saddlescope.show.page import anchor, comparison, number, render
 
 from .browser import opens_well
 

@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from saddlescope.core.words import duration
+
 if TYPE_CHECKING:
     from markupsafe import Markup
 
@@ -68,15 +70,6 @@ def comparison(value: float | None, bound: float | None, side: str) -> str:
     kept = {"at most": value <= bound, "at least": value >= bound, "above": value > bound}[side]
     sign = _SIGNS[side][0 if kept else 1]
     return f"{number(value, digits)} {sign} {number(bound, digits)}"
-
-
-def duration(seconds: float | None) -> str:
-    if seconds is None:
-        return "–"
-    if seconds < 120:
-        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02} min"
 
 
 def _prose(text: str) -> Markup:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from saddlescope.core.claim import OURS, Claim, Evidence, all_of, bounded, monotone, scales_as, together
+from saddlescope.core.claim import OURS, Claim, all_of, bounded, monotone, only, scales_as, together
 
 from . import measures
 
@@ -12,9 +12,7 @@ PAPER = "boix2023"
 
 HALF = "half: a change without any bias has the start's own stable rank (random ones have 0.9 to 1.5 times it)"
 
-
-def default_scale(run: Evidence) -> str | None:
-    return None if run.system.spec.init_scale == 1 else "a statement about the default initialization"
+default_scale = only(init_scale=1.0)
 
 
 def _of_every_run(suffix: str, experiment: str, runs: int) -> Iterator[Claim]:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from saddlescope.core.claim import Evidence, by_field, series
+from saddlescope.spectra.ranks import energy_rank
+from saddlescope.spectra.ranks import stable_rank as rank_or_zero
 
 QK, OV = 0, 1
 """Places of the circuits W_Q W_Kᵀ (the paper's W_K W_Qᵀ, transposed) and W_V W_O."""
@@ -21,17 +23,17 @@ def spectrum_of(run: Evidence, name: str) -> np.ndarray:
 
 
 def stable_rank(values: np.ndarray) -> np.ndarray:
-    """‖s‖² / max s²; NaN where nothing changed."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return (values**2).sum(-1) / (values**2).max(-1)
+    """NaN where nothing changed: no change is no low-rank change."""
+    return _if_any(rank_or_zero(values))
 
 
 def directions(values: np.ndarray) -> np.ndarray:
     """How many of the largest singular values hold SHARE of the energy; NaN where there is none."""
-    squares = np.sort(values**2, -1)[..., ::-1]
-    total = squares.sum(-1)
-    found = (np.cumsum(squares, -1) < SHARE * total[..., None]).sum(-1) + 1.0
-    return np.where(total > 0, found, np.nan)
+    return _if_any(energy_rank(values, SHARE))
+
+
+def _if_any(found: np.ndarray) -> np.ndarray:
+    return np.where(found > 0, found, np.nan)
 
 
 def against_start(run: Evidence) -> np.ndarray:

@@ -17,6 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from saddlescope.core.errors import BadArgument
 from saddlescope.core.progress import Tick, silent
+from saddlescope.core.words import duration
 from saddlescope.watch.watch import Watch
 
 from . import checkpoint
@@ -292,7 +293,7 @@ class _Training:
         )
         return (
             f"epoch {epoch} of {self.spec.epochs}, loss {self.curves['loss'][-1]:.3g}, test accuracy "
-            f"{self.curves['test_accuracy'][-1]:.1%}{shown}, {_duration(left)} left"
+            f"{self.curves['test_accuracy'][-1]:.1%}{shown}, {duration(left)} left"
         )
 
     def _device_name(self) -> str:
@@ -330,8 +331,3 @@ def _moments(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     mean, square = sums / (len(places) * pixels[0, 0].size)
     deviation = np.sqrt(np.maximum(square - mean**2, 0.0))
     return mean, np.where(deviation > 0, deviation, 1.0)
-
-
-def _duration(seconds: float) -> str:
-    minutes = seconds / 60
-    return f"{minutes:.0f} min" if minutes >= 2 else f"{seconds:.0f} s"
