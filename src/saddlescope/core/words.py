@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def printable(text: str) -> str:
-    """Words from a file without what a terminal would obey: other than letters, signs and line ends nothing is passed on."""
+    """Words from a file without what a terminal would obey: nothing but letters, signs and line ends is passed on."""
     return "".join(sign if sign.isprintable() or sign == "\n" else "\N{REPLACEMENT CHARACTER}" for sign in text)
 
 
