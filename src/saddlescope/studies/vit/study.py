@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from saddlescope.core.progress import Tick, part_of
+from saddlescope.core.progress import Tick
 from saddlescope.core.study import Study
 from saddlescope.core.trajectory import build_trajectory
 
@@ -62,7 +62,8 @@ class ViT(Study):
         from .training import train
 
         spec = self.spec
-        images = load_images(spec.data, spec.image_size, spec.labels, part_of(tick, 0, 20, "reading images"))
+        # The bar counts epochs: it waits at its start until the images are read, and the words say how far that is.
+        images = load_images(spec.data, spec.image_size, spec.labels, lambda share, words: tick(0.0, words))
         found = train(spec, seed, images, folder, tick)
         if found is None:
             raise SystemExit(0)  # of the processes that torchrun started, the first alone has results
