@@ -10,7 +10,7 @@ reproduce: $(READY)
 	$(BIN)/saddlescope reproduce
 
 test: $(READY)
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks

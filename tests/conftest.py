@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-# Tests run side by side: each keeps XLA's thread pool to one thread, before jax is first imported.
-os.environ.setdefault("NPROC", "1")
+# Tests run side by side: each keeps to one thread of torch, BLAS and XLA (NPROC), before these are first imported.
+os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPROC"), "1"))
 
 import saddlescope.core.precision  # noqa: F401  (networks called directly are 64 bits too, whatever ran before)
 
@@ -31,7 +31,7 @@ EXAMPLE = _module_from_contributing()
 
 
 def pytest_collection_modifyitems(items):
-    """The longest file first: files are dealt out in this order, and nobody should wait for the last one."""
+    """The longest file first: with --no-loadscope-reorder files are dealt out so, and nobody waits for the last one."""
     items.sort(key=lambda item: item.path.name != "test_reproduce.py")
 
 
