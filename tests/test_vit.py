@@ -359,6 +359,33 @@ def test_a_damaged_checkpoint_is_named(tmp_path, capsys):
     assert "delete it to begin this run again" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda tensors: tensors.pop("weights.head.weight"),
+        lambda tensors: tensors.update({"weights.head.weight": torch.zeros(3, 3)}),
+        lambda tensors: tensors.update({"weights.more": torch.zeros(1)}),
+        lambda tensors: tensors.pop("moments.0.exp_avg_sq"),
+        lambda tensors: tensors.update({"moments.0.exp_avg": torch.zeros(3)}),
+        lambda tensors: tensors.update({"moments.none.step": torch.zeros(())}),
+    ],
+)
+def test_a_checkpoint_of_another_network_is_named(damage, tmp_path, capsys):
+    from safetensors import safe_open
+    from safetensors.torch import load_file, save_file
+
+    arguments = ["train", "vit", "--preset", "tiny", "--save", str(tmp_path / "run")]
+    assert run(arguments) == 0
+    file = tmp_path / "run" / "checkpoint.safetensors"
+    with safe_open(file, "pt") as opened:
+        metadata = opened.metadata()
+    tensors = load_file(file)
+    damage(tensors)
+    save_file(tensors, file, metadata)
+    assert run(arguments) == 2
+    assert "is not of this network" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("device", ["gpu", pytest.param("cuda", marks=NO_GPU)])
 def test_the_device_can_be_chosen(device, monkeypatch, capsys):
     monkeypatch.setenv("SADDLESCOPE_DEVICE", device)

@@ -16,6 +16,7 @@ from saddlescope.core.files import write_whole
 class Saved(NamedTuple):
     """run: its identity.  seconds: what it took so far, by kind."""
 
+    path: Path
     run: str
     epoch: int
     seconds: Mapping[str, float]
@@ -66,16 +67,34 @@ def read(path: Path) -> Saved:
         curves, run = json.loads(metadata["curves"]), metadata["run"]
     except Exception as error:  # a damaged file may raise anything
         raise BadArgument(f"{path} cannot be read ({error}): delete it to begin this run again") from error
-    return Saved(run, epoch, seconds, _below(tensors, "weights."), _below(tensors, "moments."), curves)
+    return Saved(path, run, epoch, seconds, _below(tensors, "weights."), _below(tensors, "moments."), curves)
 
 
 def restore(saved: Saved, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    _check_fit(saved, model, optimizer)
     model.load_state_dict(dict(saved.weights))
     state: dict[int, dict[str, Any]] = {}
     for name, tensor in saved.moments.items():
         place, _, entry = name.partition(".")
         state.setdefault(int(place), {})[entry] = tensor
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+
+
+def _check_fit(saved: Saved, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """A file may be whole, of this run by its name, and yet of a network that was built otherwise."""
+    weights = {name: tensor.shape for name, tensor in model.state_dict().items()}
+    trained = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    moments = {
+        f"{place}.{name}": shape
+        for place, parameter in enumerate(trained)
+        for name, shape in (("step", torch.Size()), ("exp_avg", parameter.shape), ("exp_avg_sq", parameter.shape))
+    }
+    for wanted, found in ((weights, saved.weights), (moments, saved.moments)):
+        for name in wanted.keys() | found.keys():
+            if name not in wanted or name not in found or wanted[name] != found[name].shape:
+                raise BadArgument(
+                    f"{saved.path} is not of this network ({name} differs): delete it to begin this run again"
+                )
 
 
 def _below(tensors: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
