@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from saddlescope.core.claim import Claim, Evidence, Verdict, judge_runs
+from saddlescope.core.claim import Claim, Evidence, judge_runs
 from saddlescope.core.stage import Stage
 from saddlescope.core.subject import Subject
 from saddlescope.core.system import Start, System
@@ -116,13 +116,9 @@ SABOTAGES: tuple[Callable[[Runs], list[Evidence]], ...] = (
 )
 
 
-def refutations(claim: Claim, runs: Runs) -> dict[str, Verdict]:
-    """The verdict on each kind of sabotaged runs."""
-    return {spoil.__name__: judge_runs(claim, spoil(runs)) for spoil in SABOTAGES}
-
-
 def can_lose(claim: Claim, runs: Runs) -> bool:
-    return any(verdict.verdict == "refuted" for verdict in refutations(claim, runs).values())
+    """Whether any kind of sabotage refutes it."""
+    return any(judge_runs(claim, spoil(runs)).verdict == "refuted" for spoil in SABOTAGES)
 
 
 def _replaced(
