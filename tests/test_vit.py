@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 import xarray
+from torch.nn import functional
 
 import saddlescope as ss
 from saddlescope.cli import run
@@ -24,7 +25,9 @@ from saddlescope.lab.records import Records, thinned
 from saddlescope.lab.report import verdict_rows
 from saddlescope.lab.reproduce import choose, reproduce, requests_of
 from saddlescope.lab.store import Store
+from saddlescope.spectra.layouts import HeadWeights
 from saddlescope.studies.vit import checkpoint
+from saddlescope.studies.vit.ends import compare_ends
 from saddlescope.studies.vit.feed import Feed, images_of
 from saddlescope.studies.vit.images import load_images
 from saddlescope.studies.vit.network import VisionTransformer, initialize
@@ -83,6 +86,41 @@ def test_attention_is_the_formula():
     scores = (query @ key.mT / math.sqrt(TINY.head_width)).softmax(-1) @ value
     expected = attention.proj(scores.transpose(1, 2).reshape(2, 5, -1))
     torch.testing.assert_close(attention(x), expected, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("activation", ["gelu", "relu"])
+def test_the_network_is_what_torchs_own_layers_make(activation):
+    """A convolution for the patches and `TransformerEncoderLayer` with the norm first, with the same weights."""
+    spec = TINY.replace(depth=3, width=12, heads=3, head_width=4, mlp_width=20, patch=2, activation=activation)
+    model, generator = network(spec, channels=2), torch.Generator().manual_seed(1)
+    for norm in (module for module in model.modules() if isinstance(module, torch.nn.LayerNorm)):
+        torch.nn.init.normal_(norm.weight, generator=generator)
+        torch.nn.init.normal_(norm.bias, generator=generator)
+    images = torch.randn(4, 2, 8, 8, dtype=torch.float64, generator=generator)
+    x = (
+        functional.conv2d(images, model.patch_embed.weight.view(12, 2, 2, 2), model.patch_embed.bias, stride=2)
+        .flatten(2)
+        .mT
+    )
+    x = torch.cat([model.cls_token.expand(4, -1, -1), x], 1) + model.pos_embed
+    for block in model.blocks:
+        own = block.state_dict()
+        layer = torch.nn.TransformerEncoderLayer(
+            12, 3, 20, dropout=0, activation=activation, batch_first=True, norm_first=True, dtype=torch.float64
+        )
+        theirs = {
+            "self_attn.in_proj_weight": own["attn.qkv.weight"],
+            "self_attn.in_proj_bias": torch.zeros(36, dtype=torch.float64),
+            **{f"self_attn.out_proj.{part}": own[f"attn.proj.{part}"] for part in ("weight", "bias")},
+            **{
+                f"{name}.{part}": own[f"{ours}.{part}"]
+                for name, ours in (("linear1", "mlp.0"), ("linear2", "mlp.2"), ("norm1", "norm1"), ("norm2", "norm2"))
+                for part in ("weight", "bias")
+            },
+        }
+        layer.load_state_dict(theirs)
+        x = layer(x)
+    torch.testing.assert_close(model(images), model.head(model.norm(x[:, 0])), rtol=1e-12, atol=1e-12)
 
 
 def test_patches_are_squares_of_pixels():
@@ -192,6 +230,38 @@ def test_the_same_seed_gives_the_same_bits_and_another_does_not():
     assert not np.array_equal(first["loss"], other["loss"])
 
 
+def test_the_loop_is_adam_on_normalised_images():
+    """Against the loop written down plainly; 32 bits, so that sums in another order agree to about 1e-6."""
+    spec, images = TINY.replace(epochs=2), load_images("digits")
+    found = train(spec, 3, images)
+    assert found is not None
+    model = VisionTransformer(spec, 1, 8, 8, 10)
+    initialize(model, spec.init_scale, torch.Generator().manual_seed(3))  # drawn in 32 bits
+    pixels, steps = images.train_pixels.astype(np.float64), len(images.train_labels) // spec.batch_size
+    normal = torch.tensor((pixels - pixels.mean()) / pixels.std(), dtype=torch.float32)
+    feed = Feed(images.train_pixels, images.train_labels, CPU, spec.augment)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.0)
+    assert not spec.augment and len(images.train_labels) % spec.batch_size  # some images are left out of each epoch
+    for epoch in range(2):
+        losses, right = [], []
+        for number, batch in enumerate(feed.epoch(epoch, spec.data_seed, spec.batch_size)):
+            step = epoch * steps + number
+            rate = learning_rate(step, 2 * steps, spec.warmup_epochs * steps, spec.learning_rate)
+            optimizer.param_groups[0]["lr"] = rate
+            logits = model(normal[batch.index])
+            loss = functional.cross_entropy(logits, batch.labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+            right += (logits.argmax(1) == batch.labels).tolist()
+        assert found.curves["loss"][epoch + 1] == pytest.approx(np.mean(losses), rel=1e-5)
+        assert found.curves["accuracy"][epoch + 1] == pytest.approx(np.mean(right), abs=2 / len(right))
+    for name, tensor in model.state_dict().items():
+        torch.testing.assert_close(found.end[name], tensor, rtol=0, atol=1e-4)  # Adam divides rounding by itself
+    assert any((found.end[name] - tensor).abs().max() > 1e-2 for name, tensor in found.start.items())
+
+
 LONG = 12
 COMMAND = ["train", "vit", "--preset", "tiny", "--set", f"epochs={LONG}", "augment=true"]
 
@@ -261,6 +331,48 @@ def test_spectra_beside_the_training_are_those_of_its_checkpoints(tmp_path):
     largest = offline["singular_values"].values.max(-1, keepdims=True)
     gap = np.abs(found.watched["singular_values"].values - offline["singular_values"].values)
     assert (gap <= 1e-3 * np.maximum(largest, 1e-300)).all()
+
+
+def test_both_ends_are_those_of_dense_products():
+    rng = np.random.default_rng(1)
+    layers, heads, width, head_width = 2, 3, 12, 4
+
+    def drawn():
+        shapes = [(heads, width, head_width)] * 3 + [(heads, head_width, width)]
+        return [HeadWeights(*(rng.normal(size=shape) for shape in shapes)) for _ in range(layers)]
+
+    start = drawn()
+    sizes = rng.uniform(0.3, 0.6, 4)  # each kind of weight moves by its own norm
+    end = [
+        HeadWeights(*(a + size * b for a, b, size in zip(old, move, sizes, strict=True)))
+        for old, move in zip(start, drawn(), strict=True)
+    ]
+
+    def products(weights):
+        return np.array([[w.query @ w.key.swapaxes(-1, -2), w.value @ w.output] for w in weights])
+
+    found = compare_ends(start, end)
+    before, after = products(start), products(end)
+    for name, dense in (("start", before), ("end", after), ("change", after - before)):
+        values = getattr(found, name)
+        expected = np.linalg.svd(dense, compute_uv=False)[..., : values.shape[-1]]
+        np.testing.assert_allclose(values, expected, rtol=1e-10, atol=1e-10)
+
+    def dense_draw():
+        def moved(old, young):
+            change = rng.normal(size=old.shape)
+            norms = [np.linalg.norm(array, axis=(-2, -1), keepdims=True) for array in (young - old, change)]
+            return old + change * norms[0] / norms[1]
+
+        random_end = [HeadWeights(*map(moved, old, young)) for old, young in zip(start, end, strict=True)]
+        values = np.linalg.svd(products(random_end) - before, compute_uv=False)
+        return (values**2).sum(-1) / values[..., 0] ** 2
+
+    draws = np.array([dense_draw() for _ in range(200)])
+    # The mean of four draws (DRAWS) is within five of its own deviations for every head.
+    gap = np.abs(found.random_stable_rank - draws.mean(0))
+    assert (gap < 5 * draws.std(0) / 2).all()
+    assert (draws.std(0) < 0.25 * draws.mean(0)).all()  # else this would say little
 
 
 def test_two_processes_train_as_one(tmp_path):
