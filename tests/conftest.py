@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-# Tests run side by side: each keeps to one thread of torch, BLAS and XLA (NPROC), before these are first imported.
-os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPROC"), "1"))
+from saddlescope.lab.pool import MODEST
+
+# Tests run side by side, as workers do: each keeps to one thread, said before torch, BLAS or XLA is first imported.
+os.environ.update(MODEST)
 
 import saddlescope.core.precision  # noqa: F401  (networks called directly are 64 bits too, whatever ran before)
 

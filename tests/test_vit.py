@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import random
 import shutil
 import signal
@@ -267,10 +266,8 @@ COMMAND = ["train", "vit", "--preset", "tiny", "--set", f"epochs={LONG}", "augme
 
 
 def command(*more):
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
         [sys.executable, "-m", "saddlescope", *COMMAND, *map(str, more)],
-        env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -384,7 +381,6 @@ def test_two_processes_train_as_one(tmp_path):
     def launch(out):
         launched = subprocess.run(
             [torchrun, "--standalone", "--nproc-per-node", "2", "-m", "saddlescope", *arguments, "--out", out],
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
             capture_output=True,
             text=True,
             timeout=240,

@@ -297,7 +297,7 @@ def test_killed_run_loses_and_doubles_nothing(tmp_path):
     (tmp_path / "killed").mkdir()
     (tmp_path / "whole").mkdir()
     script = [sys.executable, "-c", LOOP.format(folder=str(tmp_path / "killed"), last=last)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     store = Store(tmp_path / "killed" / "watched")
     killed = subprocess.Popen(script, env=environment, stderr=subprocess.DEVNULL)
     try:

@@ -90,7 +90,7 @@ def _check_fit(saved: Saved, model: torch.nn.Module, optimizer: torch.optim.Opti
         for name, shape in (("step", torch.Size()), ("exp_avg", parameter.shape), ("exp_avg_sq", parameter.shape))
     }
     for wanted, found in ((weights, saved.weights), (moments, saved.moments)):
-        for name in wanted.keys() | found.keys():
+        for name in sorted(wanted.keys() | found.keys()):
             if name not in wanted or name not in found or wanted[name] != found[name].shape:
                 raise BadArgument(
                     f"{saved.path} is not of this network ({name} differs): delete it to begin this run again"
