@@ -24,7 +24,7 @@ lint: $(READY)
 	$(BIN)/pyright
 
 clean:
-	rm -rf $(VENV) runs out
+	rm -rf $(VENV) .cache runs out
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "saddlescope needs Python 3.11 or newer: make PYTHON=/path/to/python3.11")'

@@ -17,7 +17,8 @@ from saddlescope.core.registry import system
 from saddlescope.core.tree import layout_of, ravel
 from saddlescope.dynamics.flow import flow
 from saddlescope.dynamics.train import train
-from saddlescope.lab.run import measured_stages, predict
+from saddlescope.lab.outcome import measured_stages
+from saddlescope.lab.run import predict
 from saddlescope.numerics.integrate import integrate
 from saddlescope.systems.cooccurrence import data, measures, prediction, reduction
 from saddlescope.systems.cooccurrence.spec import CooccurrenceSpec

@@ -7,7 +7,8 @@ import pytest
 
 from saddlescope.core.registry import system
 from saddlescope.dynamics.ensemble import flow_together
-from saddlescope.lab.run import measured_stages, run_face
+from saddlescope.lab.outcome import measured_stages
+from saddlescope.lab.run import run_face
 
 
 def errors(chosen, seeds):

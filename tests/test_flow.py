@@ -15,7 +15,8 @@ from saddlescope.dynamics.ensemble import can_run_together, flow_together
 from saddlescope.dynamics.flow import flow
 from saddlescope.dynamics.solvers import Solver, solver
 from saddlescope.lab.ensemble import run_seeds
-from saddlescope.lab.run import measured_stages, run_face
+from saddlescope.lab.outcome import measured_stages
+from saddlescope.lab.run import run_face
 from saddlescope.numerics.integrate import integrate
 
 from .conftest import EXAMPLE

@@ -10,7 +10,8 @@ import pytest
 from saddlescope.core.claim import Quantifier, judge_run, judge_runs
 from saddlescope.core.registry import system
 from saddlescope.lab.judge import claims_of_one_run, evidence_of
-from saddlescope.lab.run import measured_stages, run_face
+from saddlescope.lab.outcome import measured_stages
+from saddlescope.lab.run import run_face
 from saddlescope.systems.linear_icl import data, landscape, measures, sampling
 from saddlescope.systems.linear_icl.claims import CLAIMS
 

@@ -16,7 +16,7 @@ from saddlescope.core.stage import Mark, Stage
 from saddlescope.dynamics.flow import flow
 from saddlescope.lab import tensorboard
 from saddlescope.lab.curves import read_curve
-from saddlescope.lab.run import measured_stages
+from saddlescope.lab.outcome import measured_stages
 
 
 def staircase(time, drops, levels, width=0.02):

@@ -19,14 +19,17 @@ from saddlescope.core import registry
 from saddlescope.core.claim import NEEDS_FULL
 from saddlescope.core.errors import BadArgument
 from saddlescope.core.room import Line, room, rooms
+from saddlescope.lab.closure import closure
+from saddlescope.lab.plan import perform
 from saddlescope.lab.record import record
 from saddlescope.lab.report import verdict_rows, write_report
-from saddlescope.lab.reproduce import _perform, choose, reproduce, requests_of
-from saddlescope.lab.request import Request, _neighbours
+from saddlescope.lab.reproduce import choose, reproduce, requests_of
+from saddlescope.lab.request import Request
 from saddlescope.lab.run import run_face
 from saddlescope.lab.store import Store
 from saddlescope.testing.conformance import check_system
-from saddlescope.testing.sabotage import can_lose
+
+from .conftest import unbeaten
 
 PACKAGE = {
     "walk/__init__.py": """
@@ -310,7 +313,8 @@ def test_a_run_comes_back_as_it_was(store):
 
 
 def test_its_runs_depend_on_its_room_but_for_who_looks_on(installed):
-    names = {file.relative_to(installed).as_posix() for file in _neighbours(installed / "walk" / "study.py")}
+    files = closure([installed / "walk" / "study.py"])
+    names = {file.relative_to(installed).as_posix() for file in files if file.is_relative_to(installed)}
     assert names == {"walk/study.py", "walk/images/__init__.py", "walk/images/sizes.py"}
     before = request().name
     for file, same in ("claims.py", True), ("measures.py", True), ("images/sizes.py", False), ("study.py", False):
@@ -334,9 +338,7 @@ def test_claims_are_judged_and_figures_drawn(store, tmp_path):
     assert found["falls"] == ("supported", "4 of 4 runs agree") and found["falls_alone"][0] == "supported"
     assert found["falls_far"] == ("undecided", NEEDS_FULL)
     (result,) = results
-    for verdict in result.verdicts:
-        if verdict.verdict == "supported":
-            assert can_lose(verdict.claim, result.results[verdict.claim.experiment or ""])
+    assert not unbeaten(result)
     page = write_report(results, tmp_path / "out", full=False, began=0.0).read_text()
     assert "Nobody: A walk (2025)" in page and f"No picture: {NEEDS_FULL}" in page
     assert [path.name for path in sorted((tmp_path / "out/figures").iterdir())] == ["walk-1.svg", "walk-3.svg"]
@@ -415,7 +417,7 @@ def test_a_killed_run_goes_on_where_it_stopped(store, monkeypatch, figure):
     assert len((folder / "losses").read_text().split()) == 12
     monkeypatch.delenv("WALK_ENDS")
     results = reproduce(choose([f"walk:{figure}"]), store, workers=1)
-    found = [one.trajectory.attrs["found"] for runs in results[0].results.values() for one in runs]
+    found = [one.trajectory.attrs["found"] for runs in map(results[0].evidence, results[0].runs) for one in runs]
     assert found == [12, *[1] * (len(found) - 1)]
     assert not list(store.root.glob("walk/.unfinished-*"))
 
@@ -425,7 +427,7 @@ def test_two_at_once_share_a_folder_one_after_the_other(store, monkeypatch):
     asked, outcome = request(), run_face(walk(), "train")
     monkeypatch.setattr(type(walk()), "train", lambda *_: pytest.fail("made twice"))
     with store.held(asked):
-        second = threading.Thread(target=_perform, args=(store, asked))
+        second = threading.Thread(target=perform, args=(store, asked))
         second.start()
         second.join(0.5)
         assert second.is_alive()

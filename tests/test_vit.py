@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import random
@@ -23,6 +24,7 @@ from saddlescope.cli import run
 from saddlescope.lab.records import Records, thinned
 from saddlescope.lab.report import verdict_rows
 from saddlescope.lab.reproduce import choose, reproduce, requests_of
+from saddlescope.lab.request import Request
 from saddlescope.lab.store import Store
 from saddlescope.spectra.layouts import HeadWeights
 from saddlescope.studies.vit import checkpoint
@@ -35,10 +37,9 @@ from saddlescope.studies.vit.spec import PRESETS, ViTSpec
 from saddlescope.studies.vit.study import ViT
 from saddlescope.studies.vit.training import train
 from saddlescope.studies.vit.truncation import Judgement, keep_directions, ranks_up_to
-from saddlescope.testing.sabotage import can_lose
 from saddlescope.watch.series import read_series
 
-from .conftest import ROOT
+from .conftest import ROOT, unbeaten
 from .waiting import wait_for
 
 TINY = ViTSpec(**PRESETS["tiny"])
@@ -543,14 +544,12 @@ def test_recorded_runs_give_the_recorded_verdicts(recorded):
 
 
 def test_recorded_claims_can_lose(recorded):
-    for verdict in recorded.verdicts:
-        if verdict.verdict == "supported":
-            assert can_lose(verdict.claim, recorded.results[verdict.claim.experiment]), verdict.claim.name
+    assert not unbeaten(recorded)
 
 
 def test_spectra_of_the_gpu_are_those_of_the_cpu(recorded):
     """The last epoch as watched on the GPU, by Gram matrices, against QR of the final weights on the CPU."""
-    for runs in recorded.results.values():
+    for runs in map(recorded.evidence, recorded.runs):
         for one in runs:
             watched, exact = one.trajectory["singular_values"].values[-1], one.trajectory["change_values"].values
             gap = np.abs(watched - exact[..., : watched.shape[-1]]) / exact[..., :1]
@@ -558,10 +557,8 @@ def test_spectra_of_the_gpu_are_those_of_the_cpu(recorded):
 
 
 def test_figures_are_drawn_from_records(recorded):
-    from saddlescope.show.style import svg_of
-
     for figure in recorded.chosen.figures:
-        assert len(svg_of(figure, recorded.results)) > 10_000, figure.name
+        assert len(recorded.figures[figure.name]) > 10_000, figure.name
 
 
 def test_the_record_says_how_long_it_took():
@@ -584,6 +581,38 @@ def test_records_of_records_are_the_same(recorded, tmp_path):
         assert (tmp_path / "kept" / "vit" / "runs" / file.name).read_bytes() == file.read_bytes()
     runs = json.loads((tmp_path / "kept" / "vit" / "runs.json").read_text())
     assert len(runs) == 5 and all("H200" in one["device"] and one["versions"]["torch"] for one in runs)
+
+
+def test_records_survive_a_new_field_and_a_renamed_class(tmp_path):
+    """What was recorded before the Spec had the field was made with its default value, and with no other."""
+
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Renamed(ViTSpec):
+        novelty: int = 3
+
+    (request,) = requests_of(choose(["vit"])[0].room.experiments["cifar"], True)
+    fields = request.system.spec.to_dict()
+
+    class Successor(ViT):
+        spec_type = Renamed
+
+    def asked(**changes):
+        return Request(Successor(Renamed(**fields, **changes)), "train", request.seeds)
+
+    records = Records(RESULTS)
+    assert asked().system.spec.digest != request.system.spec.digest
+    assert asked() in records and asked(novelty=4) not in records
+    found, expected = records.load(asked()), records.load(request)
+    assert found.trajectory is not None and found.trajectory.identical(expected.trajectory)  # type: ignore[arg-type]
+    assert found.made is not None and "H200" in found.made.device
+
+
+def test_a_record_is_of_what_it_says_not_of_its_name(tmp_path):
+    shutil.copytree(RESULTS / "vit", tmp_path / "vit")
+    for number, file in enumerate(sorted((tmp_path / "vit" / "runs").iterdir())):
+        file.rename(file.with_name(f"{number}.nc"))
+    (request,) = requests_of(choose(["vit"])[0].room.experiments["cifar"], True)
+    assert Records(tmp_path).about(request) == Records(RESULTS).about(request)
 
 
 def test_thinning_keeps_both_ends():

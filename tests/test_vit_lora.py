@@ -23,7 +23,7 @@ from saddlescope.studies.vit.lora_figures import FIGURE
 from saddlescope.studies.vit.lora_spec import NETWORKS, TRAINED, LoRASpec
 from saddlescope.studies.vit.network import VisionTransformer
 from saddlescope.studies.vit.truncation import cut, directions_of
-from saddlescope.testing.sabotage import can_lose
+from saddlescope.testing.sabotage import survivors
 
 STUDY = LoRA(LoRA.preset("tiny"))
 
@@ -216,7 +216,7 @@ def test_claims_go_either_way(whole, name):
     good, bad = (planted(whole, **arrays) for arrays in CASES[name])
     assert judge_runs(claim, good).verdict == "supported"
     assert judge_runs(claim, bad).verdict == "refuted"
-    assert can_lose(claim, good)
+    assert not survivors([claim], good)
 
 
 def test_growth_one_by_one_or_together(whole):
@@ -229,8 +229,8 @@ def test_growth_one_by_one_or_together(whole):
     for runs, order, together in ((in_turn, "supported", "refuted"), (at_once, "refuted", "supported")):
         assert judge_runs(claims["lora_one_at_a_time"], runs).verdict == order
         assert judge_runs(claims["lora_together"], runs).verdict == together
-    assert can_lose(claims["lora_one_at_a_time"], in_turn)
-    assert can_lose(claims["lora_together"], at_once)
+    assert not survivors([claims["lora_one_at_a_time"]], in_turn)
+    assert not survivors([claims["lora_together"]], at_once)
 
 
 def test_a_module_of_rank_one_has_no_second_direction(whole):
@@ -257,7 +257,7 @@ def test_rank_that_grows_or_recovers(whole):
     for runs, grows, recovers in ((growth, "supported", "refuted"), (dip, "refuted", "supported")):
         assert judge_runs(claims["lora_rank_grows"], runs).verdict == grows
         assert judge_runs(claims["lora_rank_recovers"], runs).verdict == recovers
-    assert can_lose(claims["lora_rank_recovers"], dip)
+    assert not survivors([claims["lora_rank_recovers"]], dip)
 
 
 def test_claims_repair_claims_of_this_study():

@@ -37,7 +37,7 @@ _HOMES = {
     "train": "lab.run",
     "run_seeds": "lab.ensemble",
     "compare": "lab.compare",
-    "measured_stages": "lab.run",
+    "measured_stages": "lab.outcome",
     "judge": "lab.judge",
     "detect_stages": "analysis.stages",
     "check_system": "testing.conformance",
@@ -87,7 +87,7 @@ if TYPE_CHECKING:
     from .lab.compare import compare as compare
     from .lab.ensemble import run_seeds as run_seeds
     from .lab.judge import judge as judge
-    from .lab.run import measured_stages as measured_stages
+    from .lab.outcome import measured_stages as measured_stages
     from .lab.run import predict as predict
     from .lab.run import train as train
     from .testing.conformance import check_system as check_system

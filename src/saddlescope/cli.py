@@ -13,13 +13,14 @@ from cyclopts import App, CycloptsError, Parameter
 from . import __version__, instrument
 from .console import Json, check_files
 from .console import print_result as _print
+from .core.compilation import keep_compiled
 from .core.errors import BadArgument
 from .core.progress import progress
 from .interrupt import hear_every_interrupt, leave_at_once
 
 if TYPE_CHECKING:
     from .core.subject import Face, Subject
-    from .lab.run import Outcome
+    from .lab.outcome import Outcome
 
 Settings = Annotated[
     list[str] | None,
@@ -89,19 +90,23 @@ def reproduce(
             help="Folder that also gets the verdicts, figures and thinned training curves, with their provenance."
         ),
     ] = None,
+    all: Annotated[
+        bool, Parameter(negative="", help="Print every claim's verdict, not only those that were refuted.")
+    ] = False,
     json: Json = False,
 ) -> int:
     """Run the papers' experiments, judge their claims, draw their figures, write report.html.
 
-    A run that is already there is not made again, so a call that was interrupted goes on where it stopped. The report
-    shows what this call was asked for; the next one writes its own in the same place.
+    A run that is already there is not made again, so a call that was interrupted goes on where it stopped; one that is
+    not as it was written is set aside and made again. The report shows what this call was asked for; the next one
+    writes its own in the same place. Prints the verdicts of each paper in numbers, and the refuted claims.
 
     Example: saddlescope reproduce linear_icl --full
     """
     import time as wall
 
     from .lab.records import Records
-    from .lab.report import verdict_rows, write_report
+    from .lab.report import seconds_of, verdict_rows, write_report
     from .lab.reproduce import choose
     from .lab.reproduce import reproduce as run_and_judge
     from .lab.store import Store
@@ -111,18 +116,17 @@ def reproduce(
     if workers is not None and workers < 1:
         raise BadArgument(f"`--workers` must be at least 1, got {workers}")
     chosen = choose(targets)
+    store, records = Store(out / "runs"), recorded and Records(recorded)
     with progress("reproduce") as tick:
-        results = run_and_judge(
-            chosen, Store(out / "runs"), full=full, workers=workers, records=recorded and Records(recorded), tick=tick
-        )
-    with progress("figures") as tick:
-        page = write_report(results, out, full=full, began=began, tick=tick)
+        results = run_and_judge(chosen, store, full=full, workers=workers, records=records, tick=tick, note=tick.note)
+        tick(1.0, "writing the report")
+        page = write_report(results, out, full=full, began=began)
     if record is not None:
         from .lab.record import record as keep
 
-        keep(results, Store(out / "runs"), out, record, full=full)
+        keep(results, store, out, record, full=full)
     rows = verdict_rows(results)
-    return _print(rows if json else tables.verdicts(rows, page), json)
+    return _print(rows if json else tables.verdicts(rows, seconds_of(results), page, everything=all), json)
 
 
 @app.command
@@ -135,6 +139,7 @@ def errata(system: str | None = None, /, *, json: Json = False) -> int:
         name of a system; by default all papers.
     """
     from .core.room import room, rooms
+    from .lab.derived import off_by
     from .lab.report import erratum_row
     from .show import tables
 
@@ -144,7 +149,7 @@ def errata(system: str | None = None, /, *, json: Json = False) -> int:
     with progress("errata") as tick:
         for number, (name, erratum) in enumerate(found):
             tick(number / len(found), f"{name}: {erratum.where}")
-            rows.append({"system": name, **erratum_row(erratum)})
+            rows.append({"system": name, **erratum_row(erratum, off_by(erratum))})
     return _print(rows if json else tables.errata(rows), json)
 
 
@@ -479,6 +484,7 @@ def main(arguments: list[str] | None = None) -> None:
     SADDLESCOPE_DEBUG=1 in the environment shows the traceback of a failure.
     """
     hear_every_interrupt()
+    keep_compiled()
     code = run(sys.argv[1:] if arguments is None else arguments)
     if code == INTERRUPTED:
         leave_at_once(code)

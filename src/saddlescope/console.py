@@ -16,9 +16,13 @@ from .core.words import printable
 Json = Annotated[bool, Parameter(negative="", help="Print one strict JSON value instead of a table.")]
 
 
+WIDE = 140
+"""Columns where there is no terminal to say how many it has: in a file, tables need not be squeezed."""
+
+
 def print_result(what: Any, json: bool) -> int:
     if json:
-        from .lab.run import strict
+        from .lab.outcome import strict
         from .show.tables import as_data
 
         print(jsonlib.dumps(strict(as_data(what)), allow_nan=False))
@@ -26,6 +30,8 @@ def print_result(what: Any, json: bool) -> int:
     from rich.console import Console
 
     console = Console()
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console = Console(width=WIDE)
     for part in what if isinstance(what, list) else [what]:
         if isinstance(part, str):
             # What a person may want to copy (paths, settings) is not to be coloured or broken, and names out of files

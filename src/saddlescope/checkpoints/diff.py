@@ -13,6 +13,7 @@ import numpy as np
 
 from saddlescope.core.errors import BadArgument
 from saddlescope.core.progress import Tick, silent
+from saddlescope.core.threads import one_thread, threads_for
 from saddlescope.spectra.arrays import on_grid
 from saddlescope.spectra.heads import HeadChange, few_heads, head_changes
 from saddlescope.spectra.layouts import AttentionLayer, Layout, find_layout
@@ -127,13 +128,15 @@ def _diff_checkpoints(
             exact_base=exact_base,
             exact=exact,
         )
-        modules.append(_module(matrix, change, base, tuned))
+        with threads_for(matrix.shape):
+            modules.append(_module(matrix, change, base, tuned))
         changes[matrix.name] = change
         done += matrix.size
     found = []
     for layer in layers:
         tick(done / total, f"heads of layer {layer.layer}")
-        found += _heads(layer, base.read, lambda key: tuned.read(names[key]), exact_base)
+        with threads_for(base.tensors[layer.keys[0]].shape):
+            found += _heads(layer, base.read, lambda key: tuned.read(names[key]), exact_base)
         done += _size_of(layer, base)
     notes += _notes_on_rounding(modules, exact_base) + _notes_on_vectors(base, tuned, names)
     family = layout.family if layout else (base.config or {}).get("model_type")
@@ -393,6 +396,7 @@ def _adapted(
     )
 
 
+@one_thread()
 def _diff_adapter(adapter: Adapter, tick: Tick) -> Difference:
     modules, changes = [], {}
     for number, module in enumerate(adapter.modules):
@@ -403,6 +407,7 @@ def _diff_adapter(adapter: Adapter, tick: Tick) -> Difference:
     return Difference(adapter.where, None, None, notes, modules, [], changes, None, adapter)
 
 
+@one_thread()
 def _diff_base_and_adapter(
     base: Checkpoint, adapter: Adapter, mapping: Mapping[str, Any] | None, heads: bool, tick: Tick
 ) -> Difference:

@@ -13,6 +13,7 @@ import numpy as np
 
 from saddlescope.core.errors import BadArgument
 from saddlescope.core.progress import Tick, silent
+from saddlescope.core.threads import threads_for
 from saddlescope.spectra.factored import spectrum
 from saddlescope.spectra.matrix import MatrixChange
 from saddlescope.spectra.product import ProductChange
@@ -49,10 +50,11 @@ def extract(found: Difference, advice: Advice, folder: Path, *, tick: Tick = sil
         if not rank:
             rest += module.spectrum.energy
             continue
-        triplets = change.triplets(rank)
-        root = np.sqrt(triplets.values)
-        left, right = ((vectors * root).astype(np.float32) for vectors in (triplets.left, triplets.right))
-        rest += squared_distance(change, Triplets(left.astype(np.float64), np.ones(rank), right.astype(np.float64)))
+        with threads_for(change.shape):
+            triplets = change.triplets(rank)
+            root = np.sqrt(triplets.values)
+            left, right = ((vectors * root).astype(np.float32) for vectors in (triplets.left, triplets.right))
+            rest += squared_distance(change, Triplets(left.astype(np.float64), np.ones(rank), right.astype(np.float64)))
         name = PREFIX + advice.names[module.name]
         # The change of an embedding and of GPT-2's Conv1D is (B A) transposed; an adapter's own product is B A.
         if isinstance(change, MatrixChange) and (module.kind == "embedding" or module.name in advice.turned):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,27 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def lock(path: Path, *, wait: bool) -> Iterator[None]:
+    """Nobody else is inside with this file, which exists meanwhile; a process that is killed lets go of it.
+
+    wait: until the other has left; else BlockingIOError where there is one.
+    """
+    import fcntl
+
+    while True:
+        with path.open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            # Who was here before has removed the file: another process may be inside with a new one.
+            with suppress(FileNotFoundError):
+                if path.stat().st_ino == os.fstat(file.fileno()).st_ino:
+                    try:
+                        yield
+                    finally:
+                        path.unlink(missing_ok=True)
+                    return
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:

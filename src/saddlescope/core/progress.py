@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 PATIENCE = 2.0
 """Seconds of silence before a bar appears."""
+
+PAUSE = 20.0
+"""Seconds between two lines where there is no terminal."""
 
 Tick = Callable[[float, str], None]
 """Called with the share done, in [0, 1], and a few words on where things stand."""
@@ -29,35 +33,45 @@ def part_of(tick: Tick, place: int, count: int, title: str) -> Tick:
 
 
 @contextmanager
-def progress(title: str) -> Iterator[Tick]:
-    """A tick to report by. The bar appears after PATIENCE seconds, ticked or not, and vanishes at the end."""
-    bar = _Bar(title)
+def progress(title: str) -> Iterator[Bar]:
+    """A tick to report by. The bar appears after PATIENCE seconds, ticked or not, and vanishes at the end.
+
+    Where there is no terminal, a log file say, a line now and then takes the place of the bar.
+    """
+    bar = Bar(title)
     timer = threading.Timer(PATIENCE, bar.show)
     timer.daemon = True
     timer.start()
     try:
-        yield bar.tick
+        yield bar
     finally:
         timer.cancel()
         bar.hide()
 
 
-class _Bar:
+class Bar:
+    """A Tick; `note` is for what must not vanish with the bar."""
+
     def __init__(self, title: str):
         self.title = title
         self.lock = threading.Lock()
         self.bar: Any = None
         self.task: Any = None
-        self.done = False
+        self.done = threading.Event()
+        self.share, self.words = 0.0, ""
+        self.began = time.monotonic()
 
     def show(self) -> None:
         # rich is imported only when a bar is due: it costs as much as numpy.
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+        console = Console(file=sys.stderr)
+        if not console.is_terminal:
+            self._talk()
+            return
         with self.lock:
-            console = Console(file=sys.stderr)
-            if self.done or self.bar is not None or not console.is_terminal:  # a log file has no use for a moving bar
+            if self.done.is_set() or self.bar is not None:
                 return
             columns = (
                 TextColumn("{task.description}"),
@@ -70,12 +84,27 @@ class _Bar:
             self.task = self.bar.add_task(self.title, total=None, words="")
             self.bar.start()
 
-    def tick(self, share: float, words: str = "") -> None:
+    def _talk(self) -> None:
+        while not self.done.wait(PAUSE):
+            elapsed = round(time.monotonic() - self.began)
+            with suppress(OSError, ValueError):  # nobody reads it any more
+                print(f"{self.title}: {self.share:.0%} after {elapsed} s  {self.words}".rstrip(), file=sys.stderr)
+                sys.stderr.flush()
+
+    def __call__(self, share: float, words: str = "") -> None:
+        self.share, self.words = share, words
         if self.bar is not None:
             self.bar.update(self.task, total=1.0, completed=share, words=words)
 
+    def note(self, words: str) -> None:
+        with self.lock:
+            if self.bar is None:
+                print(f"note: {words}", file=sys.stderr)
+            else:
+                self.bar.console.print(f"note: {words}", markup=False, highlight=False, soft_wrap=True)
+
     def hide(self) -> None:
         with self.lock:
-            self.done = True
+            self.done.set()
             if self.bar is not None:
                 self.bar.stop()

@@ -42,10 +42,10 @@ class Room:
     package: str
     subjects: tuple[type[Subject], ...]
 
-    def _part(self, module: str, name: str) -> tuple[Any, ...]:
-        return tuple(getattr(self._module(module), name, ()))
+    def _listed(self, module: str, name: str) -> tuple[Any, ...]:
+        return tuple(getattr(self.part(module), name, ()))
 
-    def _module(self, name: str) -> Any:
+    def part(self, name: str) -> Any:
         """A file of the room; None where it has none, or is no package."""
         address = f"{self.package}.{name}"
         try:
@@ -68,15 +68,15 @@ class Room:
 
     @cached_property
     def experiments(self) -> dict[str, Experiment]:
-        return {found.name: found for found in self._part("experiments", "EXPERIMENTS")}
+        return {found.name: found for found in self._listed("experiments", "EXPERIMENTS")}
 
     @cached_property
     def figures(self) -> dict[str, Figure]:
-        return {found.name: found for found in self._part("figures", "FIGURES")}
+        return {found.name: found for found in self._listed("figures", "FIGURES")}
 
     @cached_property
     def errata(self) -> tuple[Erratum, ...]:
-        return self._part("errata", "ERRATA")
+        return self._listed("errata", "ERRATA")
 
     @property
     def folder(self) -> Path | None:
@@ -127,7 +127,7 @@ class Room:
     def _has_function(self, target: str) -> bool:
         address, _, name = target.rpartition(".")
         try:
-            return hasattr(self._module(address), name)
+            return hasattr(self.part(address), name)
         except ModuleNotFoundError:  # of a library that not every machine has, such as PyTorch: the file is there
             found = importlib.util.find_spec(f"{self.package}.{address}")
             assert found is not None and found.origin is not None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,22 @@ import jax.numpy as jnp
 import numpy as np
 
 from saddlescope.core.errors import BadArgument
-from saddlescope.core.files import write_whole
+from saddlescope.core.files import lock, write_whole
+
+
+@contextmanager
+def owned(path: Path | None) -> Iterator[None]:
+    """One training at a time writes to a file: two would take each other's checkpoint away."""
+    if path is None:
+        yield
+        return
+    guard = path.with_name(f".{path.name}.lock")
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(lock(guard, wait=False))
+        except BlockingIOError:
+            raise BadArgument(f"cannot save to {path}: another training is writing to it; name another file") from None
+        yield
 
 
 def store(path: Path, identity: str, carry: Any, rows: dict, crossed: set[int]) -> None:

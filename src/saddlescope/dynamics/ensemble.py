@@ -11,6 +11,7 @@ import numpy as np
 from saddlescope.core.progress import Tick, silent
 from saddlescope.core.stage import Prediction
 from saddlescope.core.system import System
+from saddlescope.core.threads import one_thread
 from saddlescope.numerics.integrate import FINISHED, STOPPED, Path
 from saddlescope.numerics.lanes import integrate_lanes
 
@@ -34,6 +35,7 @@ def can_run_together(system: System, size: int) -> bool:
     return system.batched and all(map(system.declares, parts)) and not system.declares("warp") and size <= LARGEST
 
 
+@one_thread()
 def flow_together(
     system: System, seeds: Sequence[int], *, solver: str | Solver = "default", tick: Tick = silent
 ) -> tuple[list[xarray.Dataset], Prediction]:

@@ -12,6 +12,7 @@ from saddlescope.core.errors import BadArgument
 from saddlescope.core.progress import Tick, silent
 from saddlescope.core.stage import Mark, Prediction
 from saddlescope.core.system import Start, System
+from saddlescope.core.threads import one_thread
 from saddlescope.core.trajectory import build_trajectory
 from saddlescope.numerics import integrate as numerics
 from saddlescope.numerics.free import integrate_free
@@ -36,6 +37,7 @@ PROLONGATIONS = 6
 HORIZON_TOO_SHORT = "horizon_too_short"
 
 
+@one_thread()
 def flow(
     system: System,
     seed: int = 0,
@@ -47,14 +49,15 @@ def flow(
 ) -> xarray.Dataset:
     """Integrate the gradient flow from the start of `seed` to the Spec's horizon.
 
-    solver: a preset's name (dynamics.solvers.PRESETS) or a Solver.  start, prediction: to share them between calls.
-    Without a set horizon the run is prolonged until the system has arrived. How it ended is in attrs["result"].
+    solver: a preset's name (dynamics.solvers.PRESETS) or a Solver.  start: to share it between calls.  prediction: its
+    passages are located exactly, and the result says whether all its stages were seen. Without a set horizon the run is
+    prolonged until the system has arrived, by its own prediction. How it ended is in attrs["result"].
     """
     system.needs_face("flow")
     began = wall.perf_counter()
     chosen = named_solver(solver)
     start = system.start(seed) if start is None else start
-    if prediction is None and "predict" in system.faces:
+    if prediction is None and system.spec.horizon is None and "predict" in system.faces:
         prediction = system.predict(start)
     field = Field.of(system, start)
     warped, jacobian = field.scale is not None, system.declares("jacobian")

@@ -19,6 +19,7 @@ from saddlescope.core.progress import Tick, silent
 from saddlescope.core.spec import LARGEST_INT
 from saddlescope.core.stage import Prediction
 from saddlescope.core.system import Start, System
+from saddlescope.core.threads import one_thread
 from saddlescope.core.trajectory import build_trajectory
 
 from . import checkpoint, optimizers
@@ -52,6 +53,7 @@ class Carry(NamedTuple):
     elapsed: Any  # sum of rate factors: steps, where the rate is constant
 
 
+@one_thread()
 def train(
     system: System,
     seed: int = 0,
@@ -64,24 +66,28 @@ def train(
 ) -> xarray.Dataset:
     """Train from the start of `seed` for the Spec's steps, or for as many as its horizon needs.
 
-    snapshots: "log" or "linear" spacing, or the steps themselves; the two steps around every passage are added.
+    snapshots: "log" or "linear" spacing, or the steps themselves.  prediction: the two steps around each of its
+    passages are added, and the result says whether all its stages were seen; it is made here where neither steps nor a
+    horizon is set.
     save: a file that is written as training goes on and that a later call with the same arguments goes on from.
     A learning rate that diverges ends the run, with attrs["result"] saying so.
     """
     system.needs_face("train")
     began = wall.perf_counter()
     start = system.start(seed) if start is None else start
-    if prediction is None and "predict" in system.faces:
+    unknown_end = system.spec.steps is None and system.spec.horizon is None
+    if prediction is None and unknown_end and "predict" in system.faces:
         prediction = system.predict(start)
-    run = _Run(system, seed, start, prediction, save)
     steps, prolong = _steps(system, prediction, start.frame)
     ends_on_arrival = prolong and system.ends_on_arrival
-    run.advance(_snapshot_steps(snapshots, 0, steps), steps, tick, ends_on_arrival)
-    for _ in range(PROLONGATIONS if prolong and not ends_on_arrival else 0):
-        if run.diverged is not None or arrived(system, run.last, prediction):
-            break
-        steps *= 2
-        run.advance(_snapshot_steps(snapshots, steps // 2, steps), steps, tick)
+    with checkpoint.owned(save):
+        run = _Run(system, seed, start, prediction, save)
+        run.advance(_snapshot_steps(snapshots, 0, steps), steps, tick, ends_on_arrival)
+        for _ in range(PROLONGATIONS if prolong and not ends_on_arrival else 0):
+            if run.diverged is not None or arrived(system, run.last, prediction):
+                break
+            steps *= 2
+            run.advance(_snapshot_steps(snapshots, steps // 2, steps), steps, tick)
     return run.trajectory(prolong, wall.perf_counter() - began)
 
 

@@ -10,7 +10,8 @@ from saddlescope.core.progress import Tick, part_of, silent
 from saddlescope.core.subject import Face, Subject
 from saddlescope.core.system import System
 
-from .run import Outcome, run_face, strict
+from .outcome import Outcome, strict
+from .run import run_face
 
 ORDER: tuple[Face, ...] = ("predict", "flow", "train")
 

@@ -9,8 +9,9 @@ from saddlescope.core.progress import Tick, part_of, silent
 from saddlescope.core.subject import Face, Subject
 from saddlescope.core.system import System
 
+from .outcome import Outcome
 from .pool import cores, on_cores
-from .run import Outcome, outcome_of, run_face
+from .run import all_at_once, run_face
 
 FEWEST = 4
 """Seeds below which starting processes costs more than it saves."""
@@ -52,23 +53,13 @@ def _one_by_one(system: Subject, face: Face, solver: str, seeds: Sequence[int], 
     return outcomes
 
 
-def all_at_once(system: System, solver: str, seeds: Sequence[int], tick: Tick = silent) -> list[Outcome]:
-    from saddlescope.dynamics.ensemble import flow_together
-
-    trajectories, landmarks = flow_together(system, seeds, solver=solver, tick=tick)
-    return [
-        outcome_of(system, "flow", seed, trajectory, landmarks, trajectory.attrs["seconds"])
-        for seed, trajectory in zip(seeds, trajectories, strict=True)
-    ]
-
-
 def _on_cores(job: Callable[..., list[Outcome]], seeds: Sequence[int], workers: int, tick: Tick) -> list[Outcome]:
     """Split the seeds into parts small enough for the bar to move, large enough for batches to pay."""
     size = max(1, min(250, -(-len(seeds) // workers)))
-    parts = [list(seeds[first : first + size]) for first in range(0, len(seeds), size)]
-    done: dict[int, list[Outcome]] = {}
-    for place, outcomes in on_cores(job, parts, workers):
-        done[place] = outcomes
-        count = sum(map(len, done.values()))
+    parts = [tuple(seeds[first : first + size]) for first in range(0, len(seeds), size)]
+    done: dict[tuple[int, ...], list[Outcome]] = {}
+    for part, outcomes in on_cores(job, parts, workers):
+        done[part] = outcomes
+        count = sum(map(len, done))
         tick(count / len(seeds), f"{count} of {len(seeds)} seeds")
-    return [outcome for number in range(len(parts)) for outcome in done[number]]
+    return [outcome for part in parts for outcome in done[part]]

@@ -13,7 +13,7 @@ from saddlescope.core.files import write_csv, write_whole
 from saddlescope.core.trajectory import series_in
 
 if TYPE_CHECKING:
-    from .run import Outcome
+    from .outcome import Outcome
 
 
 SUFFIXES = (".nc", ".csv")

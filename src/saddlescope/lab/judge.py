@@ -6,7 +6,8 @@ from saddlescope.core.claim import Claim, Evidence, Verdict, judge_run
 from saddlescope.core.room import room_of
 from saddlescope.core.subject import Face, Subject
 
-from .run import Outcome, run_face
+from .outcome import Outcome
+from .run import run_face
 
 
 def evidence_of(outcome: Outcome) -> Evidence:

@@ -14,11 +14,11 @@ from saddlescope.core.files import write_csv, write_whole
 from saddlescope.core.study import Study
 
 from .export import series_of
+from .outcome import Outcome
 from .records import PROVENANCE, Records
 from .report import verdict_rows
 from .reproduce import Reproduced, requests_of
 from .request import Request
-from .run import Outcome
 from .store import Store
 
 ROWS = 50
@@ -91,7 +91,7 @@ def _provenance(request: Request, outcome: Outcome, store: Store) -> dict[str, A
         assert outcome.trajectory is not None
         return json.loads(outcome.trajectory.attrs[PROVENANCE])
     meta = json.loads((store.folder(request) / "meta.json").read_text())
-    return {name: meta[name] for name in ("result", "solver", "seconds", "device", "versions", "sources")}
+    return {name: meta[name] for name in ("result", "solver", "seconds", "device", "machine", "versions", "sources")}
 
 
 def _curve(number: int, outcome: Outcome) -> Iterator[dict[str, Any]]:

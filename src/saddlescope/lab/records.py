@@ -1,13 +1,18 @@
 """Trajectories of long studies, thinned until they are small enough to keep beside the code.
 
 `<folder>/<room>/runs/<digest of the Spec>-seed<N>.nc`. They stand in for runs that a machine without the GPU or the
-data cannot make: claims are judged and figures drawn from them as from the runs themselves.
+data cannot make: claims are judged and figures drawn from them as from the runs themselves. A record says itself what
+it is of: a field that the Spec has gained since had its default value, and classes and files may change their names.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +20,12 @@ import numpy as np
 
 from saddlescope.core.errors import BadArgument
 from saddlescope.core.files import write_whole
+from saddlescope.core.registry import study_types
 from saddlescope.core.study import Study, check_trained
 
+from .outcome import Origin, Outcome, outcome_of
 from .request import Request
-from .run import Outcome, outcome_of
+from .store import About
 
 if TYPE_CHECKING:
     import xarray
@@ -44,31 +51,81 @@ class Records:
         self.folder = folder
 
     def path(self, request: Request) -> Path:
-        room = request.system.name.partition("/")[0]
-        return self.folder / room / "runs" / f"{request.system.spec.digest}-seed{request.seeds[0]}.nc"
+        """Of the record of this run; where there is none, of a new one."""
+        study = request.system
+        return self._found.get(self._key(study.name, request.seeds[0], study.spec.to_dict())) or (
+            self._runs(study.name) / f"{study.spec.digest}-seed{request.seeds[0]}.nc"
+        )
+
+    def _runs(self, name: str) -> Path:
+        return self.folder / name.partition("/")[0] / "runs"
+
+    @cached_property
+    def _found(self) -> dict[str, Path]:
+        """All records of studies that are known here, by what they are of."""
+        found: dict[str, Path] = {}
+        for name, kind in study_types().items():
+            for path in sorted(self._runs(name).glob("*.nc")):
+                with _readable(path):
+                    said = _said_by(path)
+                    if said["system"] == name:
+                        fields = {**kind.spec_type().to_dict(), **json.loads(said["spec"])}
+                        found[self._key(name, int(said["seed"]), fields)] = path
+        return found
+
+    @staticmethod
+    def _key(name: str, seed: int, fields: Mapping[str, Any]) -> str:
+        return json.dumps([name, seed, fields], sort_keys=True)
 
     def __contains__(self, request: Request) -> bool:
         return isinstance(request.system, Study) and self.path(request).is_file()
+
+    def about(self, request: Request) -> About:
+        path = self.path(request)
+        with _readable(path):
+            said = _said_by(path)
+            stamp = hashlib.sha256(path.read_bytes()).hexdigest()
+            return About(stamp, int(said["result"].startswith("finished")), float(said["seconds"]), _origin(said))
 
     def load(self, request: Request) -> Outcome:
         import xarray
 
         path, study = self.path(request), request.system
-        try:
+        with _readable(path):
             read = xarray.load_dataset(path, engine="scipy")
             trajectory = read[[*study.observables, *study.timed, *study.constants]]
             check_trained(trajectory)
-            if trajectory.attrs["spec"] != study.spec.to_json():
-                raise ValueError("it is of another Spec")
-        except Exception as error:  # a damaged file may raise anything
-            raise BadArgument(f"{path} cannot be read ({error}): restore it, or leave out --recorded") from error
-        return outcome_of(study, "train", request.seeds[0], trajectory, None, trajectory.attrs["seconds"])
+            found = outcome_of(study, "train", request.seeds[0], trajectory, None, trajectory.attrs["seconds"])
+            return replace(found, made=_origin(trajectory.attrs))
 
     def save(self, request: Request, trajectory: xarray.Dataset, provenance: Mapping[str, Any]) -> None:
         path = self.path(request)
         path.parent.mkdir(parents=True, exist_ok=True)
         small = thinned(trajectory).assign_attrs({PROVENANCE: json.dumps(provenance)})
         write_whole(path, lambda partial: small.to_netcdf(partial, engine="scipy"))
+
+
+def _said_by(path: Path) -> Mapping[str, Any]:
+    """What a record says of itself, without its arrays."""
+    from scipy.io import netcdf_file
+
+    with netcdf_file(path, mmap=False) as file:
+        found = dict(vars(file)["_attributes"])
+    return {name: value.decode() if isinstance(value, bytes) else value for name, value in found.items()}
+
+
+def _origin(said: Mapping[str, Any]) -> Origin:
+    by = json.loads(said[PROVENANCE])
+    # The first records do not say on what machine they were made.
+    return Origin(by["versions"], by.get("machine", "machine not recorded"), by["device"])
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # a damaged file may raise anything
+        raise BadArgument(f"{path} cannot be read ({error}): restore it, or leave out --recorded") from error
 
 
 def thinned(trajectory: xarray.Dataset) -> xarray.Dataset:

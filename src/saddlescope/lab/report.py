@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import platform
+import json
 import sys
 import time as wall
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import saddlescope
 from saddlescope.core.claim import Verdict
-from saddlescope.core.experiment import Experiment
+from saddlescope.core.experiment import Erratum, Experiment
 from saddlescope.core.files import write_whole
-from saddlescope.core.progress import Tick, silent
-from saddlescope.core.study import Study
 
-from .pool import cores
+from .outcome import Origin, strict
 from .reproduce import Reproduced, requests_of
-from .run import strict
-from .store import versions
 
 VERDICTS = ("supported", "refuted", "undecided")
 
@@ -43,8 +40,18 @@ def verdict_rows(results: Sequence[Reproduced]) -> list[dict[str, Any]]:
     ]
 
 
-def write_report(results: Sequence[Reproduced], out: Path, *, full: bool, began: float, tick: Tick = silent) -> Path:
-    """Draw the figures into `out`/figures and write `out`/report.html, each whole or not at all.
+def seconds_of(results: Sequence[Reproduced]) -> dict[str, float]:
+    """What the runs of each room took, whenever they were made; a run that serves two experiments counts once."""
+    return {
+        result.chosen.room.name: sum(
+            {about.stamp: about.seconds for group in result.about.values() for about in group}.values()
+        )
+        for result in results
+    }
+
+
+def write_report(results: Sequence[Reproduced], out: Path, *, full: bool, began: float) -> Path:
+    """Write the figures into `out`/figures, and `out`/report.html, each whole or not at all.
 
     began: when the call did, by time.perf_counter.
     """
@@ -52,20 +59,19 @@ def write_report(results: Sequence[Reproduced], out: Path, *, full: bool, began:
 
     figures = out / "figures"
     figures.mkdir(parents=True, exist_ok=True)
-    papers = [_paper(result, figures, full, tick) for result in results]
-    used = versions(any(issubclass(kind, Study) for result in results for kind in result.chosen.room.subjects))
+    makers = _makers(results)
+    papers = [_paper(result, figures, full, makers) for result in results]
     data = {
         "title": "saddlescope report",
-        "version": used["saddlescope"],
+        "version": saddlescope.__version__,
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "full": full,
         "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
         "seconds": wall.perf_counter() - began,
-        "provenance": {
-            **{name: version for name, version in used.items() if name != "saddlescope"},
-            "machine": f"{platform.system()} {platform.machine()}",
-            "cores": cores(),
-        },
+        "makers": [
+            {"versions": made.versions, "machine": made.machine, "device": made.device, "runs": runs}
+            for made, runs in makers
+        ],
         "counts": _counts([verdict for result in results for verdict in result.verdicts]),
         "papers": papers,
     }
@@ -79,7 +85,21 @@ def _counts(verdicts: Sequence[Verdict]) -> dict[str, int]:
     return {word: sum(verdict.verdict == word for verdict in verdicts) for word in VERDICTS}
 
 
-def _paper(result: Reproduced, folder: Path, full: bool, tick: Tick) -> dict[str, Any]:
+Makers = Sequence[tuple[Origin, int]]
+"""What made the runs of a report, and how many of them: those that made most come first."""
+
+
+def _makers(results: Sequence[Reproduced]) -> Makers:
+    found: dict[str, tuple[Origin, int]] = {}
+    # A run that serves two experiments counts once.
+    runs = {about.stamp: about.made for result in results for group in result.about.values() for about in group}
+    for made in runs.values():
+        key = json.dumps(made, sort_keys=True)
+        found[key] = made, found.get(key, (made, 0))[1] + 1
+    return sorted(found.values(), key=lambda pair: -pair[1])
+
+
+def _paper(result: Reproduced, folder: Path, full: bool, makers: Makers) -> dict[str, Any]:
     room = result.chosen.room
     return {
         "name": room.name,
@@ -88,8 +108,8 @@ def _paper(result: Reproduced, folder: Path, full: bool, tick: Tick) -> dict[str
         "summary": room.subjects[0].summary,
         "counts": _counts(result.verdicts),
         "claims": [_claim(verdict) for verdict in result.verdicts],
-        "figures": list(_figures(result, folder, tick)),
-        "errata": [erratum_row(erratum) for erratum in room.errata] if result.chosen.whole else None,
+        "figures": list(_figures(result, folder)),
+        "errata": _errata(result),
         "coverage": room.coverage(),
         "inventory": [
             {
@@ -101,7 +121,7 @@ def _paper(result: Reproduced, folder: Path, full: bool, tick: Tick) -> dict[str
             }
             for line in room.inventory
         ],
-        "experiments": [_experiment(result, experiment, full) for experiment in result.chosen.experiments],
+        "experiments": [_experiment(result, experiment, full, makers) for experiment in result.chosen.experiments],
     }
 
 
@@ -124,25 +144,22 @@ def _claim(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def erratum_row(erratum: Any) -> dict[str, Any]:
-    """An erratum with its evidence, which is computed here and takes seconds."""
-    printed, repaired = erratum.shows()
+def _errata(result: Reproduced) -> list[dict[str, Any]] | None:
+    if result.errata is None:
+        return None
+    return [erratum_row(erratum, result.errata[erratum.name]) for erratum in result.chosen.room.errata]
+
+
+def erratum_row(erratum: Erratum, off: Mapping[str, float]) -> dict[str, Any]:
+    """An erratum with its evidence."""
     texts = ("name", "where", "printed", "true", "severity", "repair", "measure", "version")
-    return {
-        **{name: getattr(erratum, name) for name in texts},
-        "off_printed": float(printed),
-        "off_repaired": float(repaired),
-    }
+    return {**{name: getattr(erratum, name) for name in texts}, **off}
 
 
-def _figures(result: Reproduced, folder: Path, tick: Tick) -> Any:
-    from saddlescope.show.style import svg_of
-
-    results = result.results
-    for number, figure in enumerate(result.chosen.figures, start=1):
-        tick(number / len(result.chosen.figures), f"figure {figure.name} of {result.chosen.room.name}")
+def _figures(result: Reproduced, folder: Path) -> Iterator[dict[str, Any]]:
+    for figure in result.chosen.figures:
         lacking = [result.missing[name] for name in figure.experiments if name in result.missing]
-        svg = None if lacking else svg_of(figure, results)
+        svg = result.figures.get(figure.name)
         if svg is not None:
             path = folder / f"{result.chosen.room.name}-{figure.name}.svg"
             write_whole(path, lambda partial, text=svg: partial.write_text(text, encoding="utf-8"))
@@ -158,8 +175,9 @@ def _figures(result: Reproduced, folder: Path, tick: Tick) -> Any:
         }
 
 
-def _experiment(result: Reproduced, experiment: Experiment, full: bool) -> dict[str, Any]:
-    outcomes = result.runs.get(experiment.name, ())
+def _experiment(result: Reproduced, experiment: Experiment, full: bool, makers: Makers) -> dict[str, Any]:
+    abouts = result.about.get(experiment.name, ())
+    known = [made for made, _ in makers]
     size = experiment.size(full)
     variants = [{**experiment.fields, **variant} for variant in size.variants] if size else []
     shown = [", ".join(f"{name}={_short(value)}" for name, value in fields.items()) for fields in variants]
@@ -169,8 +187,9 @@ def _experiment(result: Reproduced, experiment: Experiment, full: bool) -> dict[
         "system": experiment.system,
         "face": experiment.face,
         "runs": sum(len(request.seeds) for request in requests_of(experiment, full)),
-        "finished": sum(outcome.result.startswith("finished") for outcome in outcomes),
-        "seconds": sum(outcome.seconds for outcome in outcomes),
+        "finished": sum(about.finished for about in abouts),
+        "seconds": sum(about.seconds for about in abouts),
+        "makers": sorted({known.index(about.made) + 1 for about in abouts}),
         "variants": shown,
     }
 

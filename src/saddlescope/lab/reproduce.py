@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 
 from saddlescope.core.claim import NEEDS_FULL, Claim, Evidence, Verdict, judge_runs
 from saddlescope.core.errors import BadArgument, unknown
 from saddlescope.core.experiment import Experiment, Figure
-from saddlescope.core.progress import Tick, part_of, silent
+from saddlescope.core.progress import Tick, silent
 from saddlescope.core.registry import subject
 from saddlescope.core.room import Room, room, rooms
-from saddlescope.core.study import Study
-from saddlescope.core.system import System
 
-from .ensemble import all_at_once
+from .archive import Archive, Runs
+from .derived import Derived, Question, claims_on, verdicts_from
 from .judge import evidence_of
-from .pool import cores, on_cores
+from .outcome import Outcome
+from .plan import Plan
 from .records import Records
 from .request import Request
-from .run import Outcome, run_face
-from .store import Damaged, Store
+from .store import About, Damaged, Store
 
 BATCH = 125
 """Seeds of an ensemble that run together, and are kept together: part of the run's name, so the same on any machine."""
@@ -49,19 +45,22 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Reproduced:
-    """One room's results. runs: outcomes by experiment.
+    """One room's results. runs: outcomes by experiment, read when they are asked for; about: what they are.
 
-    missing: experiments without runs, and why: this size, or this machine, lacks them.
+    missing: experiments without runs, and why: this size, or this machine, lacks them.  figures: as SVG, by name.
+    errata: how far off what is printed is, and the repair, by name; None where they were not asked for.
     """
 
     chosen: Chosen
     runs: Mapping[str, Sequence[Outcome]]
+    about: Mapping[str, Sequence[About]]
     missing: Mapping[str, str]
     verdicts: Sequence[Verdict]
+    figures: Mapping[str, str]
+    errata: Mapping[str, Mapping[str, float]] | None
 
-    @property
-    def results(self) -> dict[str, list[Evidence]]:
-        return {name: [evidence_of(outcome) for outcome in runs] for name, runs in self.runs.items()}
+    def evidence(self, experiment: str) -> list[Evidence]:
+        return [evidence_of(outcome) for outcome in self.runs[experiment]]
 
 
 def choose(targets: Sequence[str] = ()) -> list[Chosen]:
@@ -107,73 +106,99 @@ def reproduce(
     workers: int | None = None,
     records: Records | None = None,
     tick: Tick = silent,
+    note: Callable[[str], object] = lambda words: None,
 ) -> list[Reproduced]:
-    """Run what the store lacks, then judge. A killed call goes on where it stopped.
+    """Run what the store lacks, judge, draw. A killed call goes on where it stopped.
 
-    workers: None means all cores.  records: runs that are taken from there, where the store has none.
+    workers: None means all cores.  records: runs that are taken from there, where the store has none.  note: hears of
+    what went wrong and was mended: runs that were damaged, workers that were lost.
     """
     store.prepare()
+    archive = Archive(store, records)
     requests = {
         (choice.room.name, experiment.name): list(requests_of(experiment, full))
         for choice in chosen
         for experiment in choice.experiments
     }
-    names = {request.name: name for (_, name), group in requests.items() for request in group}
-    outcomes: dict[str, list[Outcome]] = {}
-    missing: dict[tuple[str, str], str] = {}
     for _ in range(ATTEMPTS):
-        for request in (request for group in requests.values() for request in group):
-            if records and request in records and request not in store:
-                outcomes[request.name] = [records.load(request)]
-        missing = {key: why for key, group in requests.items() if (why := _why_missing(group, store, outcomes))}
-        wanted = {
-            request.name: request
-            for key, group in requests.items()
-            if key not in missing
-            for request in group
-            if request.name not in outcomes
-        }
-        run_missing(store, list(wanted.values()), tick, names, workers)
-        for name, request in wanted.items():
-            if name not in outcomes:
-                try:
-                    outcomes[name] = store.load(request)
-                except Damaged:
-                    continue
-        if wanted.keys() <= outcomes.keys():
-            break
-    else:
-        raise RuntimeError(f"runs in {store.root} could not be read back, {ATTEMPTS} times: is the disk sound?")
-    results = []
-    for choice in chosen:
-        keys = {experiment.name: (choice.room.name, experiment.name) for experiment in choice.experiments}
-        absent = {name: missing[key] for name, key in keys.items() if key in missing}
-        runs = {
-            name: [outcome for request in requests[key] for outcome in outcomes[request.name]]
-            for name, key in keys.items()
-            if name not in absent
-        }
-        results.append(Reproduced(choice, runs, absent, list(_judged(choice, runs, absent, full, tick))))
-    return results
+        _drop_damaged(archive, requests.values(), note)
+        missing = {key: why for key, group in requests.items() if (why := _why_missing(group, archive))}
+        questions = {choice.room.name: list(_questions(choice, requests, missing, full)) for choice in chosen}
+        plan = Plan(archive, requests, missing, [one for group in questions.values() for one in group])
+        try:
+            plan.carry_out(workers, tick, note)
+            return [_gathered(choice, archive, requests, missing, questions[choice.room.name]) for choice in chosen]
+        except Damaged as error:
+            note(f"{error}; it is made again")
+    raise RuntimeError(f"runs in {store.root} could not be read back, {ATTEMPTS} times: is the disk sound?")
 
 
-def _why_missing(group: Sequence[Request], store: Store, there: Container[str]) -> str:
+def _drop_damaged(archive: Archive, requests: Iterable[Sequence[Request]], note: Callable[[str], object]) -> None:
+    for request in (request for group in requests for request in group):
+        if request in archive:
+            try:
+                archive.about(request)
+            except Damaged as error:
+                note(f"{error}; it is made again")
+
+
+def _why_missing(group: Sequence[Request], archive: Archive) -> str:
     """Why an experiment has no runs; "" where it has, or they can be made. Part of a sweep is not the experiment."""
     if not group:
         return NEEDS_FULL
     # What another machine has made, and the store or the records hold, needs nothing of this one.
-    to_make = (request for request in group if request.name not in there and request not in store)
+    to_make = (request for request in group if request not in archive)
     return next((why for request in to_make if (why := request.system.lacks())), "")
 
 
-def _judged(
-    choice: Chosen, runs: Mapping[str, Sequence[Outcome]], missing: Mapping[str, str], full: bool, tick: Tick
-) -> Iterator[Verdict]:
-    for number, claim in enumerate(choice.claims):
-        tick(number / len(choice.claims), f"judging {claim.name}")
-        assert claim.experiment is not None
-        evidence = [evidence_of(outcome) for outcome in runs.get(claim.experiment, ())]
-        yield judge_runs(claim, evidence, missing.get(claim.experiment, "" if full else NEEDS_FULL))
+Asked = Mapping[tuple[str, str], Sequence[Request]]
+"""Requests by room and experiment."""
+
+
+def _questions(choice: Chosen, requests: Asked, missing: Container[tuple[str, str]], full: bool) -> Iterator[Question]:
+    """What is to be found out of a room's runs and code. A figure that lacks an experiment is not drawn."""
+    name = choice.room.name
+
+    def runs(*experiments: str) -> tuple[tuple[str, tuple[Request, ...]], ...]:
+        return tuple((experiment, tuple(requests[name, experiment])) for experiment in experiments)
+
+    for experiment in choice.experiments:
+        if (name, experiment.name) not in missing and claims_on(choice.room, experiment.name):
+            yield Question("verdicts", name, experiment.name, full, runs(experiment.name))
+    for figure in choice.figures:
+        if not any((name, experiment) in missing for experiment in figure.experiments):
+            yield Question("figure", name, figure.name, full, runs(*figure.experiments))
+    for erratum in choice.room.errata if choice.whole else ():
+        yield Question("erratum", name, erratum.name)
+
+
+def _gathered(
+    choice: Chosen, archive: Archive, requests: Asked, missing: Mapping[tuple[str, str], str], asked: Sequence[Question]
+) -> Reproduced:
+    """Everything is there: read it."""
+    name, derived = choice.room.name, Derived(archive)
+    answers = {(question.kind, question.name): derived.answer(question) for question in asked}
+    absent = {
+        experiment.name: why for experiment in choice.experiments if (why := missing.get((name, experiment.name)))
+    }
+    groups = {one.name: requests[name, one.name] for one in choice.experiments if one.name not in absent}
+    found: dict[str, Verdict] = {}
+    for experiment in choice.experiments:
+        claims = claims_on(choice.room, experiment.name)
+        if experiment.name in absent:
+            verdicts = [judge_runs(claim, [], absent[experiment.name]) for claim in claims]
+        else:
+            verdicts = verdicts_from(claims, answers.get(("verdicts", experiment.name), ()))
+        found |= {verdict.claim.name: verdict for verdict in verdicts}
+    return Reproduced(
+        choice,
+        Runs(archive, groups),
+        {experiment: [archive.about(request) for request in group] for experiment, group in groups.items()},
+        absent,
+        [found[claim.name] for claim in choice.claims],
+        {figure: answer for (kind, figure), answer in answers.items() if kind == "figure"},
+        {erratum: answer for (kind, erratum), answer in answers.items() if kind == "erratum"} if choice.whole else None,
+    )
 
 
 def requests_of(experiment: Experiment, full: bool) -> Iterator[Request]:
@@ -189,59 +214,3 @@ def requests_of(experiment: Experiment, full: bool) -> Iterator[Request]:
         else:
             for seed in range(size.seeds):
                 yield Request(what, experiment.face, (seed,), experiment.solver)
-
-
-def run_missing(
-    store: Store, requests: Sequence[Request], tick: Tick, experiments: Mapping[str, str], workers: int | None = None
-) -> None:
-    """Side by side, then one after another those that need the machine alone.
-
-    experiments: what each run, by its name, is for; said as it finishes.
-    """
-    missing = [request for request in requests if request not in store]
-    together = [request for request in missing if not request.system.alone]
-    done = len(requests) - len(missing)
-    workers = min(workers or cores(), len(together))
-    job = partial(_perform, store)
-    finished = on_cores(job, together, workers) if workers > 1 else enumerate(map(job, together))
-
-    def stands(which: str, request: Request) -> str:
-        return f"{done} of {len(requests)} runs, {which}: {experiments[request.name]}, {request.words}"
-
-    tick(done / max(len(requests), 1), f"{done} of {len(requests)} runs")
-    try:
-        for place, _ in finished:
-            done += 1
-            tick(done / len(requests), stands("last", together[place]))
-        for request in (request for request in missing if request.system.alone):
-            part = part_of(tick, done, len(requests), stands("now", request))
-            part(0.0, "")
-            job(request, part)
-            done += 1
-    except OSError as error:
-        if error.filename and not Path(error.filename).resolve().is_relative_to(store.root.resolve()):
-            raise  # no fault of the store: a study could not read its data
-        raise RuntimeError(
-            f"cannot write to {store.root}: {error.strerror or error}. The {done} runs that are finished are kept; the "
-            "same call goes on from there"
-        ) from error
-    finally:
-        store.sweep()
-
-
-def _perform(store: Store, request: Request, tick: Tick = silent) -> None:
-    with store.held(request) if isinstance(request.system, Study) else nullcontext():
-        if request not in store:  # else somebody was faster
-            store.save(request, _made(store, request, tick))
-
-
-def _made(store: Store, request: Request, tick: Tick) -> list[Outcome]:
-    if request.stages_only:
-        request.system.needs_face("flow")
-        assert isinstance(request.system, System)
-        return all_at_once(request.system, request.solver, request.seeds)
-    save = None
-    if request.face == "train":
-        save = store.unfinished(request)
-        save.parent.mkdir(parents=True, exist_ok=True)
-    return [run_face(request.system, request.face, request.seeds[0], solver=request.solver, save=save, tick=tick)]

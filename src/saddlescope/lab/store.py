@@ -1,31 +1,40 @@
 """Runs on disk: each appears whole, by one rename, under a name that says exactly what it is.
 
-`<root>/<system>/<face>-<digest>-seed<N>/` holds spec.json, meta.json and trajectory.zarr; ensembles of which only the
-stages are kept are `<face>-<digest>-seeds<first>-<last>/` with stages.json in the trajectory's place. A training that
-is not done has its checkpoint beside them, `.unfinished-<name>.npz`, and a study its folder, `.unfinished-<name>/`.
+`<root>/<system>/<face>-<digest>-seed<N>/` holds spec.json, meta.json, trajectory.zarr and checksums.json; ensembles of
+which only the stages are kept are `<face>-<digest>-seeds<first>-<last>/` with stages.json in the trajectory's place. A
+training that is not done has its checkpoint beside them, `.unfinished-<name>.npz`, and a study its folder,
+`.unfinished-<name>/`. A run that is not as it was written is never read: it is moved to `.damaged-<name>`, and missing.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
 import socket
 import sys
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import cache
 from glob import glob
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from saddlescope.core.errors import BadArgument
+from saddlescope.core.files import lock
 from saddlescope.core.stage import Prediction, Stage
 from saddlescope.core.study import Study
 
-from .request import Request, sources
-from .run import Outcome, outcome_of, predicted_outcome, strict
+from .closure import sources
+from .outcome import Origin, Outcome, outcome_of, predicted_outcome, strict
+from .request import Request
+from .seal import read_sealed, seal, sync
+
+if TYPE_CHECKING:
+    import xarray
 
 
 class Store:
@@ -33,6 +42,10 @@ class Store:
 
     def __init__(self, root: Path):
         self.root = root
+        self._known: dict[str, About] = {}
+
+    def __reduce__(self) -> tuple[type[Store], tuple[Path]]:
+        return Store, (self.root,)  # what one process has looked through means nothing to another
 
     def prepare(self) -> None:
         """Make sure that runs can be written."""
@@ -66,20 +79,15 @@ class Store:
 
     @contextmanager
     def held(self, request: Request) -> Iterator[None]:
-        """One process at a time makes a run whose checkpoint is a folder; the next one waits, and finds it made."""
-        import fcntl
-
-        lock = self.folder(request).with_name(f".unfinished-{request.name}.lock")
-        lock.parent.mkdir(parents=True, exist_ok=True)
-        with lock.open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)  # a process that is killed lets go of it
+        """One process at a time makes a run that has a checkpoint; the next one waits, and finds it made."""
+        path = self.folder(request).with_name(f".unfinished-{request.name}.lock")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with lock(path, wait=True):
             yield
-            if request in self:
-                lock.unlink(missing_ok=True)
 
     def __contains__(self, request: Request) -> bool:
-        folder = self.folder(request)
-        return not folder.is_symlink() and (folder / "meta.json").is_file()
+        """Whether something has the run's name. It is whole, unless something happened to it, which reading tells."""
+        return os.path.lexists(self.folder(request))
 
     def save(self, request: Request, outcomes: Sequence[Outcome]) -> None:
         """Write a finished run. What is there already stays: it is the same run."""
@@ -94,48 +102,111 @@ class Store:
             elif outcomes[0].trajectory is not None:
                 outcomes[0].trajectory.to_zarr(partial / "trajectory.zarr", mode="w", consolidated=False)
             (partial / "meta.json").write_text(json.dumps(_meta(request, outcomes), indent=1) + "\n")
+            seal(partial, request.name)
             try:
                 partial.rename(final)
             except OSError:
                 if request not in self:  # else somebody was faster
-                    # What has the name of a run and is none (no meta.json, a file, a link to elsewhere) makes room.
-                    _remove(final)
-                    partial.rename(final)
+                    raise
+            sync(final.parent)
             _remove(self.unfinished(request))
         finally:
             _remove(partial)
 
-    def load(self, request: Request) -> list[Outcome]:
-        """The outcomes of a stored run. One that cannot be read is removed, and missing from then on."""
-        folder = self.folder(request)
-        try:
-            meta = json.loads((folder / "meta.json").read_text())
-            prediction = _prediction_from(meta["prediction"])
-            if request.stages_only:
-                briefs = json.loads((folder / "stages.json").read_text())
-                if [brief["seed"] for brief in briefs] != list(request.seeds):
-                    raise ValueError("it holds other seeds")
-                return [_from_brief(request, brief, prediction) for brief in briefs]
-            if request.face == "predict":
-                assert prediction is not None
-                return [predicted_outcome(request.system, request.seeds[0], prediction, meta["seconds"])]
-            import xarray
+    def about(self, request: Request) -> About:
+        """What a stored run is. The whole run is looked through, once: a damaged one is set aside as by `load`."""
+        if request.name not in self._known:
+            with self._sound(request):
+                files = read_sealed(self.folder(request), request.name)
+                self._known[request.name] = _about(files)
+        return self._known[request.name]
 
-            read = xarray.load_dataset(folder / "trajectory.zarr", engine="zarr", consolidated=False)
-            # zarr lists a folder in the order in which answers arrive; a file written from it has one order.
-            declared = request.system
-            trajectory = read[[*declared.observables, *declared.timed, *declared.constants]]
-            seed, seconds = request.seeds[0], meta["seconds"]
-            return [outcome_of(request.system, request.face, seed, trajectory, prediction, seconds)]
+    def load(self, request: Request) -> list[Outcome]:
+        """The outcomes of a stored run. One that is not as it was written is set aside, and missing from then on."""
+        with self._sound(request):
+            return _outcomes(request, read_sealed(self.folder(request), request.name))
+
+    @contextmanager
+    def _sound(self, request: Request) -> Iterator[None]:
+        try:
+            yield
         except Exception as error:  # a damaged file may raise anything, from a decoder's error to a recursion
-            _remove(folder)
-            raise Damaged(f"{folder} was damaged and has been removed ({type(error).__name__}: {error})") from error
+            self._known.pop(request.name, None)
+            aside = self._set_aside(self.folder(request))
+            raise Damaged(f"{request.words}: the stored run was damaged ({error}); it was set aside as {aside}") from (
+                error
+            )
+
+    def _set_aside(self, folder: Path) -> Path:
+        """Out of the way, for whoever wants to see what happened; of several with one name the last is kept."""
+        aside = folder.with_name(f"{_DAMAGED}{folder.name}")
+        _remove(aside)
+        with suppress(FileNotFoundError):  # another process was faster
+            folder.rename(aside)
+        return aside
 
 
 class Damaged(RuntimeError):
-    """A stored run could not be read."""
+    """A stored run is not what was written."""
 
 
+class About(NamedTuple):
+    """stamp: changes with anything in the run.  finished: seeds that did.  seconds: of all of them."""
+
+    stamp: str
+    finished: int
+    seconds: float
+    made: Origin
+
+
+def _about(files: Mapping[str, bytes]) -> About:
+    meta = json.loads(files["meta.json"])
+    result = meta["result"]
+    finished = result.get("finished", 0) if isinstance(result, dict) else int(result.startswith("finished"))
+    stamp = hashlib.sha256(b"\0".join(part for place in sorted(files) for part in (place.encode(), files[place])))
+    return About(stamp.hexdigest(), finished, meta["seconds"], _origin(meta))
+
+
+def _origin(meta: Mapping[str, Any]) -> Origin:
+    return Origin(meta["versions"], meta["machine"], meta["device"])
+
+
+def _outcomes(request: Request, files: Mapping[str, bytes]) -> list[Outcome]:
+    """Of a run's files, by their names."""
+    meta = json.loads(files["meta.json"])
+    prediction = _prediction_from(meta["prediction"])
+    made = _origin(meta)
+    if request.stages_only:
+        briefs = json.loads(files["stages.json"])
+        return [_from_brief(request, brief, prediction, made) for brief in briefs]
+    if request.face == "predict":
+        assert prediction is not None
+        found = predicted_outcome(request.system, request.seeds[0], prediction, meta["seconds"])
+    else:
+        trajectory = _trajectory(files)
+        declared = request.system
+        # zarr lists a folder in the order in which answers arrive; a file written from it has one order.
+        trajectory = trajectory[[*declared.observables, *declared.timed, *declared.constants]]
+        found = outcome_of(request.system, request.face, request.seeds[0], trajectory, prediction, meta["seconds"])
+    return [replace(found, made=made)]
+
+
+def _trajectory(files: Mapping[str, bytes]) -> xarray.Dataset:
+    import xarray
+    from zarr.core.buffer import default_buffer_prototype
+    from zarr.storage import MemoryStore
+
+    buffer = default_buffer_prototype().buffer
+    inside = {
+        place.removeprefix(_ZARR): buffer.from_bytes(content)
+        for place, content in files.items()
+        if place.startswith(_ZARR)
+    }
+    return xarray.load_dataset(MemoryStore(inside), engine="zarr", consolidated=False)  # pyright: ignore[reportArgumentType]
+
+
+_ZARR = "trajectory.zarr/"
+_DAMAGED = ".damaged-"
 _PARTIAL = ".partial-"
 
 
@@ -178,6 +249,7 @@ def _meta(request: Request, outcomes: Sequence[Outcome]) -> dict[str, Any]:
             "dtype": about["dtype"] if study else "float64",
             "device": about["device"] if study else "cpu" if request.face != "train" else _device(),
             "versions": versions(study),
+            "machine": machine(),
             "prediction": None if prediction is None else _prediction_to(prediction),
         }
     )
@@ -192,6 +264,14 @@ def _device() -> str:
     import jax
 
     return jax.devices()[0].device_kind
+
+
+@cache
+def machine() -> str:
+    """What a reader should know of the machine that this is: no name, which is nobody's business."""
+    import platform
+
+    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
 
 
 @cache
@@ -243,6 +323,8 @@ def _brief(outcome: Outcome) -> dict[str, Any]:
     return strict({**{name: getattr(outcome, name) for name in kept}, "stages": stages})
 
 
-def _from_brief(request: Request, brief: dict[str, Any], prediction: Prediction | None) -> Outcome:
+def _from_brief(request: Request, brief: dict[str, Any], prediction: Prediction | None, made: Origin) -> Outcome:
     stages = [Stage.from_dict(stage) for stage in brief.pop("stages")]
-    return Outcome(request.system, request.face, stages=stages, observables={}, prediction=prediction, **brief)
+    return Outcome(
+        request.system, request.face, stages=stages, observables={}, prediction=prediction, made=made, **brief
+    )

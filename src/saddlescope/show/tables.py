@@ -7,18 +7,20 @@ import json
 import math
 import re
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 from rich.table import Table
+
+from saddlescope.core.words import duration
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from saddlescope.core.subject import Subject
     from saddlescope.lab.compare import Comparison
-    from saddlescope.lab.run import Outcome
+    from saddlescope.lab.outcome import Outcome
 
 
 class Rows(list):
@@ -113,16 +115,31 @@ def coverage() -> Rows:
 COLOURS = {"supported": "green", "refuted": "red", "undecided": "yellow"}
 
 
-def verdicts(rows: Sequence[dict[str, Any]], page: Path) -> Rows:
-    table = _table("", "verdict", "claim", "value", "bound", "source")
-    table.columns[0].no_wrap = table.columns[1].no_wrap = True
-    for row in rows:
-        value, bound = number(row["value"], 3), number(row["bound"], 3)
-        colour = COLOURS[row["verdict"]]
-        table.add_row(f"[{colour}]{row['verdict']}[/]", row["claim"], value, bound, row["source"].partition(", ")[2])
+def verdicts(
+    rows: Sequence[dict[str, Any]], seconds: Mapping[str, float], page: Path, *, everything: bool = False
+) -> Rows:
+    """A line for each paper, then the refuted claims, or all of them. seconds: of each paper's runs."""
+    papers = _table("", "system", *COLOURS, "time of its runs")
+    for name, spent in seconds.items():
+        counts = [sum(row["system"] == name and row["verdict"] == word for row in rows) for word in COLOURS]
+        papers.add_row(name, *map(str, counts), duration(spent))
+    shown = rows if everything else [row for row in rows if row["verdict"] == "refuted"]
+    parts: list[Any] = [papers, _claims(shown, everything)] if shown else [papers]
     counts = ", ".join(f"{sum(row['verdict'] == word for row in rows)} {word}" for word in COLOURS)
     reasons = sorted({f"undecided: {row['reason']}" for row in rows if row["verdict"] == "undecided"})
-    return Rows(rows, [table, *reasons, f"{counts}; the report: {page}"])
+    more = "" if everything else "; --all lists every claim"
+    return Rows(rows, [*parts, *reasons, f"{counts}; the report: {page}{more}"])
+
+
+def _claims(rows: Sequence[dict[str, Any]], everything: bool) -> Table:
+    table = _table("every claim" if everything else "refuted", "system", "verdict", "claim", "value", "bound", "source")
+    for column in table.columns[:3]:
+        column.no_wrap = True
+    for row in rows:
+        value, bound = number(row["value"], 3), number(row["bound"], 3)
+        verdict = f"[{COLOURS[row['verdict']]}]{row['verdict']}[/]"
+        table.add_row(row["system"], verdict, row["claim"], value, bound, row["source"].partition(", ")[2])
+    return table
 
 
 def errata(rows: Sequence[dict[str, Any]]) -> Rows:

@@ -116,9 +116,14 @@ SABOTAGES: tuple[Callable[[Runs], list[Evidence]], ...] = (
 )
 
 
-def can_lose(claim: Claim, runs: Runs) -> bool:
-    """Whether any kind of sabotage refutes it."""
-    return any(judge_runs(claim, spoil(runs)).verdict == "refuted" for spoil in SABOTAGES)
+def survivors(claims: Sequence[Claim], runs: Runs) -> list[Claim]:
+    """Claims on these runs that no kind of sabotage refutes. The runs are spoiled once for all of them."""
+    left = list(claims)
+    for spoil in SABOTAGES:
+        if left:
+            wrong = spoil(runs)
+            left = [claim for claim in left if judge_runs(claim, wrong).verdict != "refuted"]
+    return left
 
 
 def _replaced(

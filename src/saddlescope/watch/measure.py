@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from saddlescope.core.threads import one_thread
 from saddlescope.spectra.arrays import numpy_of
 from saddlescope.spectra.factored import norm, spectrum
 from saddlescope.spectra.heads import CIRCUITS, changed_spectra, circuits, few_heads, widened
@@ -85,6 +86,7 @@ def changed(layer: AttentionLayer, start: Weights, now: Weights, wide: Wide) -> 
     return [np.concatenate(part) for part in parts]
 
 
+@one_thread()
 def measure(
     layers: Sequence[AttentionLayer], start: Weights, now: Weights, modes: int, wide: Wide = wide_numpy
 ) -> Measurement:
@@ -115,6 +117,7 @@ def filled(
     return values, energy, entropy
 
 
+@one_thread()
 def start_norms(layers: Sequence[AttentionLayer], start: Weights) -> np.ndarray:
     """Frobenius norms of the products that the run began with, [layer, circuit, head]."""
     norms = np.full((len(layers), len(CIRCUITS), max(layer.heads for layer in layers)), np.nan)

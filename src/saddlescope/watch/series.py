@@ -20,6 +20,7 @@ from saddlescope.checkpoints.match import matched_names
 from saddlescope.checkpoints.read import Checkpoint, open_checkpoint
 from saddlescope.core.errors import BadArgument
 from saddlescope.core.progress import Tick, silent
+from saddlescope.core.threads import threads_for
 from saddlescope.spectra.factored import spectrum
 from saddlescope.spectra.heads import CIRCUITS, changed_spectra, circuits, few_heads, widened
 from saddlescope.spectra.layouts import AttentionLayer, find_layout
@@ -184,7 +185,9 @@ class _Heads:
                 and checkpoint.tensors[names[key]].shape == self.first.tensors[key].shape
                 for key in layer.keys
             )
-            spectra.append(_spectra(layer, self.first.read, lambda key: checkpoint.read(names[key])) if there else None)
+            with threads_for(self.first.tensors[layer.keys[0]].shape):
+                after = lambda key: checkpoint.read(names[key])  # noqa: E731
+                spectra.append(_spectra(layer, self.first.read, after) if there else None)
         return Record(scanned.step, float("nan"), "", *filled(layers, spectra, self.modes), np.zeros((0, 0)))
 
     def _begin(self, scanned: Scan) -> None:
@@ -194,7 +197,8 @@ class _Heads:
                 self._start.append(None)
                 self.notes.append(f"Layer {layer.layer} is not finite in the first step: its change has no size.")
             else:
-                self._start.append(_spectra(layer, self.first.read))
+                with threads_for(self.first.tensors[layer.keys[0]].shape):
+                    self._start.append(_spectra(layer, self.first.read))
 
     def dataset(self, records: Sequence[Record], notes: Sequence[str]) -> xarray.Dataset:
         values, energy, _ = filled(self.layout.layers, self._start, self.modes)

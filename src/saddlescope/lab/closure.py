@@ -1,0 +1,145 @@
+"""Which files a run depends on: all that the code which makes it imports, directly or not."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+from collections.abc import Iterable, Iterator, Set
+from functools import cache
+from pathlib import Path
+
+from saddlescope.core.study import Study
+from saddlescope.core.subject import Subject
+from saddlescope.core.system import System
+
+LOOKERS_ON = frozenset({"claims", "experiments", "figures", "errata", "measures", "report", "show"})
+"""Modules and packages that look at runs and do not make them, by the last word of their names; what only they import
+does not count either."""
+
+OURS = Path(__file__).parents[1]
+MAKERS = {System: ("lab/run.py",), Study: ("lab/outcome.py",)}
+"""Where runs are made and their stages found: a study has a loop of its own, and needs none of the engines."""
+
+INSTALLED = {"site-packages", "dist-packages"}
+
+
+def sources(subject: Subject | type[Subject]) -> str:
+    """Hash of the code that the runs of a system or study depend on; the same wherever the package lies."""
+    return _sources(subject if isinstance(subject, type) else type(subject))
+
+
+@cache
+def _sources(kind: type[Subject]) -> str:
+    return hash_of(files_of(kind))
+
+
+def hash_of(files: Iterable[Path]) -> str:
+    """Of what they hold, and of where they are inside their packages."""
+    known = sorted((_address(file), file) for file in files)
+    parts = (part for address, file in known for part in (address.encode(), file.read_bytes()))
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+
+
+def files_of(kind: type[Subject]) -> set[Path]:
+    """Of its classes, of the engines that move it and of what finds its stages, with all that they import."""
+    contract = next(base for base in kind.__mro__ if base in MAKERS)
+    # A variant may be built on classes of another folder (a user's system that extends one of ours).
+    bases = [base for base in kind.__mro__ if issubclass(base, Subject)]
+    homes = [file for base in bases if (file := home(base)) is not None]
+    return closure([*homes, *(OURS / maker for maker in MAKERS[contract])])
+
+
+def home(kind: type) -> Path | None:
+    """The file of a class; None for one that was typed into an interpreter."""
+    try:
+        file = Path(inspect.getfile(kind)).resolve()
+    except (OSError, TypeError):
+        return None
+    return file if file.is_file() else None
+
+
+def closure(files: Iterable[Path], leave_out: Set[str] = LOOKERS_ON) -> set[Path]:
+    """These files with all that they import from their own packages and from this one.
+
+    leave_out: last words of the names of modules and packages that do not count.
+
+    Imports inside functions count; those for type checkers alone do not, nor do libraries.
+    """
+    found: set[Path] = set()
+    queue = list(files)
+    packages = {OURS, *(_package(file) for file in queue)}
+    while queue:
+        if (here := queue.pop()) not in found:
+            found.add(here)
+            for parts, file in _imported(here):
+                if leave_out & {part.rpartition("_")[2] for part in parts}:
+                    continue
+                # This package's own __init__ holds lazy names, and the version, which changes no number.
+                ours = file != OURS / "__init__.py" and any(file.is_relative_to(package) for package in packages)
+                if ours and file.is_file():
+                    queue.append(file)
+    return found
+
+
+def _imported(here: Path) -> list[tuple[tuple[str, ...], Path]]:
+    """Modules that a file imports, by their names and where they may be: files, or packages."""
+    return _imported_then(here, here.stat().st_mtime_ns)
+
+
+@cache
+def _imported_then(here: Path, moment: int) -> list[tuple[tuple[str, ...], Path]]:
+    """moment: when the file was last written, so that one which has changed is read again."""
+    found = []
+    for node in _run_nodes(ast.parse(here.read_text(encoding="utf-8"))):
+        for origin, parts in _named(here, node):
+            place = origin.joinpath(*parts)
+            found += [(tuple(parts), file) for file in (place.with_suffix(".py"), place / "__init__.py")]
+    return found
+
+
+def _run_nodes(tree: ast.AST) -> Iterator[ast.AST]:
+    """All nodes of a syntax tree, but for what `if TYPE_CHECKING:` guards."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            for other in node.orelse:
+                yield other
+                yield from _run_nodes(other)
+        else:
+            yield node
+            yield from _run_nodes(node)
+
+
+def _named(here: Path, node: ast.AST) -> Iterator[tuple[Path, list[str]]]:
+    """(folder, names below it) of every module that an import may mean."""
+    if isinstance(node, ast.Import):
+        for origin in _origins(here):
+            yield from ((origin, alias.name.split(".")) for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        base = node.module.split(".") if node.module else []
+        # A name that is imported may be a module itself; "from . import x" says nothing of the package around x.
+        for parts in [*([base] if base else []), *([*base, alias.name] for alias in node.names)]:
+            for origin in [here.parents[node.level - 1]] if node.level else _origins(here):
+                yield origin, parts
+
+
+def _origins(here: Path) -> list[Path]:
+    """Folders in which a file's absolute imports are looked for: that of its outermost package, and of this one."""
+    return list(dict.fromkeys([_outside(here), OURS.parent]))
+
+
+def _package(file: Path) -> Path:
+    """The outermost package of a file; of a file in none its folder, or the file where all libraries are installed."""
+    outside = _outside(file)
+    if outside != file.parent:
+        return outside / file.relative_to(outside).parts[0]
+    return file if outside.name in INSTALLED else outside
+
+
+def _outside(file: Path) -> Path:
+    """The folder that a file's outermost package is in."""
+    return next(folder for folder in file.parents if not (folder / "__init__.py").is_file())
+
+
+def _address(file: Path) -> str:
+    return file.relative_to(_outside(file)).as_posix()

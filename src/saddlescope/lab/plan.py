@@ -1,0 +1,151 @@
+"""The work of `reproduce`: runs, and what follows from them, each begun as soon as what it needs is there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+
+from saddlescope.core.progress import Tick, part_of, silent
+from saddlescope.core.system import System
+
+from .archive import Archive
+from .derived import Derived, Question
+from .outcome import Outcome
+from .pool import cores, on_cores
+from .request import Request
+from .run import all_at_once, run_face
+from .store import Store
+
+Part = Request | Question
+
+FIRST = ("train", "flow", "predict")
+"""The longest runs begin first, so that at the end no core waits for one of them."""
+
+
+class Plan:
+    """requests: by room and experiment.  missing: those of them that cannot be run.  questions: all that are asked."""
+
+    def __init__(
+        self,
+        archive: Archive,
+        requests: Mapping[tuple[str, str], Sequence[Request]],
+        missing: Mapping[tuple[str, str], str],
+        questions: Sequence[Question],
+    ):
+        self.archive, self.derived = archive, Derived(archive)
+        self.experiments = {request.name: name for (_, name), group in requests.items() for request in group}
+        wanted = {one.name: one for key, group in requests.items() if key not in missing for one in group}
+        self.runs = len(wanted)
+        self.to_make = {name: request for name, request in wanted.items() if request not in archive}
+        self.open = list(questions)
+        self.questions = len(questions)
+
+    def carry_out(self, workers: int | None, tick: Tick, note: Callable[[str], object]) -> None:
+        """Side by side, then one after another the runs that need the machine alone, then what follows from those."""
+        workers = workers or cores()
+        try:
+            together = [request for request in self.to_make.values() if not request.system.alone]
+            self._side_by_side([*self._in_order(together), *self._ready()], workers, tick, note)
+            alone = list(self.to_make.values())
+            for request in alone:
+                part = part_of(tick, self._done, self._all, self._stands("now", request))
+                part(0.0, "")
+                perform(self.archive.store, request, part)
+                self._finished(request)
+            self._side_by_side(list(self._ready()), workers, tick, note)
+        except OSError as error:
+            store = self.archive.store
+            if error.filename and not Path(error.filename).resolve().is_relative_to(store.root.resolve()):
+                raise  # no fault of the store: a study could not read its data
+            kept = self.runs - len(self.to_make)
+            raise RuntimeError(
+                f"cannot write to {store.root}: {error.strerror or error}. The {kept} runs that are finished are kept; "
+                "the same call goes on from there"
+            ) from error
+        finally:
+            self.archive.store.sweep()
+
+    def _side_by_side(self, parts: list[Part], workers: int, tick: Tick, note: Callable[[str], object]) -> None:
+        tick(self._done / max(self._all, 1), self._counts())
+        job = partial(_do, self.archive)
+        if min(workers, len(parts)) > 1:
+            for part, _ in on_cores(job, parts, min(workers, len(parts)), more=self._finished, note=note):
+                tick(self._done / self._all, self._stands("last", part))
+        else:
+            while parts:
+                part = parts.pop(0)
+                job(part)
+                parts += self._finished(part)
+                tick(self._done / self._all, self._stands("last", part))
+
+    def _in_order(self, requests: Sequence[Request]) -> list[Request]:
+        """Longest faces first. The runs of one experiment compile the same code: they are dealt out in turns, so that
+        one worker compiles it and the next finds it compiled."""
+        turns: Counter[str] = Counter()
+        order = []
+        for request in requests:
+            name = self.experiments[request.name]
+            order.append((FIRST.index(request.face), turns[name], len(order), request))
+            turns[name] += 1
+        return [request for *_, request in sorted(order, key=lambda entry: entry[:3])]
+
+    def _finished(self, part: Part) -> list[Question]:
+        """What can be found out now that this is done."""
+        if isinstance(part, Question):
+            return []
+        del self.to_make[part.name]
+        return list(self._ready())
+
+    def _ready(self) -> Iterator[Question]:
+        """Questions whose runs are all there; each once. Those that were answered before count as done."""
+        for question in list(self.open):
+            if not any(request.name in self.to_make for request in question.requests):
+                self.open.remove(question)
+                if self.derived.find(question) is None:
+                    yield question
+
+    # ---- where things stand
+
+    @property
+    def _all(self) -> int:
+        return self.runs + self.questions
+
+    @property
+    def _done(self) -> int:
+        return self._all - len(self.to_make) - len(self.open)
+
+    def _counts(self) -> str:
+        return f"{self.runs - len(self.to_make)} of {self.runs} runs"
+
+    def _stands(self, which: str, part: Part) -> str:
+        name = f"{self.experiments[part.name]}, " if isinstance(part, Request) else ""
+        return f"{self._counts()}, {which}: {name}{part.words}"
+
+
+def _do(archive: Archive, part: Part) -> None:
+    if isinstance(part, Question):
+        Derived(archive).work_out(part)
+    else:
+        perform(archive.store, part)
+
+
+def perform(store: Store, request: Request, tick: Tick = silent) -> None:
+    """Make a run and keep it; where it is there already, nothing."""
+    with store.held(request) if request.face == "train" else nullcontext():
+        if request not in store:  # else somebody was faster
+            store.save(request, _made(store, request, tick))
+
+
+def _made(store: Store, request: Request, tick: Tick) -> list[Outcome]:
+    if request.stages_only:
+        request.system.needs_face("flow")
+        assert isinstance(request.system, System)
+        return all_at_once(request.system, request.solver, request.seeds)
+    save = None
+    if request.face == "train":
+        save = store.unfinished(request)
+        save.parent.mkdir(parents=True, exist_ok=True)
+    return [run_face(request.system, request.face, request.seeds[0], solver=request.solver, save=save, tick=tick)]

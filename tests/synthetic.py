@@ -1,0 +1,75 @@
+"""A small paper of our own, installed as somebody's plug-in: the system of CONTRIBUTING.md with an experiment, a claim
+and a figure. Its runs take as long as `DROPS_PAUSE` says, so that they can be disturbed, and need no jax."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+RUNS = 24
+
+PARTS = {
+    "drops/__init__.py": "from .system import Drops\n\nSYSTEMS = (Drops,)\n",
+    "drops/system.py": """
+import os
+import time
+
+from .claims import CLAIMS
+from .squares import Squares
+
+
+class Drops(Squares):
+    name = "drops"
+    claims = CLAIMS
+
+    def start(self, seed):
+        time.sleep(float(os.environ.get("DROPS_PAUSE", "0")))
+        if seed == 5 and (fatal := os.environ.get("DROPS_FATAL")):
+            # This run takes its process with it, as often as there are files to say so.
+            for name in os.listdir(fatal)[:1]:
+                os.unlink(os.path.join(fatal, name))
+                os.kill(os.getpid(), 9)
+        return super().start(seed)
+""",
+    "drops/claims.py": """
+from saddlescope.core.claim import Claim, all_of, monotone, series
+
+CLAIMS = (
+    Claim(
+        name="falls",
+        says="The loss never rises.",
+        source=("example", "nowhere"),
+        experiment="drops",
+        measured=lambda run: series(run, "loss"),
+        relation=monotone("falls", because="it is a gradient flow", slack=1e-9),
+        seeds=all_of(4),
+    ),
+)
+""",
+    "drops/experiments.py": f"""
+from saddlescope.core.experiment import Experiment, Size
+
+EXPERIMENTS = (Experiment("drops", "Does it fall?", "drops", "flow", Size({RUNS}), Size({RUNS})),)
+""",
+    "drops/figures.py": """
+from saddlescope.core.experiment import Figure
+
+
+def draw(axes, results):
+    for run in results["drops"]:
+        axes["a"].plot(run.trajectory["time"], run.trajectory["loss"])
+
+
+FIGURES = (Figure("1", "Losses", "Fig. 1", "The loss.", "It falls.", ("drops",), draw),)
+""",
+    "drops-1.dist-info/METADATA": "Metadata-Version: 2.1\nName: drops\nVersion: 1\n",
+    "drops-1.dist-info/entry_points.txt": "[saddlescope.systems]\ndrops = drops\n",
+}
+
+
+def install(place: Path, squares: str, **settings: str) -> dict[str, str]:
+    """Write the package; the environment in which it is found. squares: the system's own code."""
+    for name, text in {**PARTS, "drops/squares.py": squares}.items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(text)
+    return {**os.environ, "PYTHONPATH": str(place), **settings}

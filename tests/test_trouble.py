@@ -1,0 +1,209 @@
+"""`reproduce` in trouble: killed, interrupted, crowded, short of disk, robbed of its workers, its runs damaged."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from saddlescope.lab.seal import read_sealed
+
+from .conftest import example_code
+from .synthetic import RUNS, install
+from .test_damage import DAMAGES
+from .waiting import wait_for
+
+COMMAND = [sys.executable, "-m", "saddlescope", "reproduce", "drops", "--workers", "2"]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    return tmp_path_factory.mktemp("site")
+
+
+@pytest.fixture
+def call(site, tmp_path):
+    """`run` runs the command to its end, `begin` only starts it."""
+    out = tmp_path / "out"
+
+    def begin(*arguments, prefix=(), **settings):
+        return subprocess.Popen(
+            [*prefix, *COMMAND, "--out", str(out), *map(str, arguments)],
+            env=install(site, example_code(), **settings),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(*arguments, **options):
+        process = begin(*arguments, **options)
+        said, complaints = process.communicate(timeout=120)
+        return SimpleNamespace(returncode=process.returncode, said=said, complaints=complaints)
+
+    return SimpleNamespace(begin=begin, out=out, run=run)
+
+
+def bare(page):
+    """The report without dates, durations and the command line."""
+    for changing in (r"<time>.*?</time>", r'<span class="duration">.*?</span>', r"<dt>command</dt><dd>.*?</dd>"):
+        page = re.sub(changing, "", page)
+    return page
+
+
+def report(out):
+    return bare((out / "report.html").read_text())
+
+
+def stored(out):
+    # Hidden folders are unfinished, and may vanish while they are looked through.
+    return {path.parent.name for path in out.glob("runs/[!.]*/[!.]*/meta.json")}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(site, tmp_path_factory):
+    out = tmp_path_factory.mktemp("undisturbed")
+    done = subprocess.run([*COMMAND, "--out", str(out)], env=install(site, example_code()), capture_output=True)
+    assert done.returncode == 0, done.stderr
+    assert len(stored(out)) == RUNS
+    return out
+
+
+def test_kills_lose_nothing(call, undisturbed):
+    rng = random.Random(0)
+    for _ in range(3):
+        before = stored(call.out)
+        process = call.begin(DROPS_PAUSE="0.3")
+        wait_for(lambda before=before: stored(call.out) != before, process)
+        time.sleep(rng.uniform(0, 0.3))
+        process.kill()
+        process.communicate()
+        assert before < stored(call.out)
+    done = call.run()
+    assert done.returncode == 0, done.complaints
+    assert report(call.out) == report(undisturbed)
+    assert not list(call.out.glob("runs/**/.partial-*"))
+
+
+def test_two_at_once_in_one_store(call, undisturbed):
+    both = [call.begin(DROPS_PAUSE="0.05") for _ in range(2)]
+    for process in both:
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors
+    assert report(call.out) == report(undisturbed)
+    assert not list(call.out.glob("runs/**/.partial-*"))
+
+
+def test_an_interrupt_leaves_nothing_half_written(call):
+    process = call.begin(DROPS_PAUSE="0.5")
+    wait_for(lambda: stored(call.out), process)
+    process.send_signal(signal.SIGINT)
+    _, words = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "interrupted" in words and "Traceback" not in words
+    assert not list(call.out.glob("runs/**/.partial-*"))
+
+
+def stat_of(pid):
+    """State and parent of a process; None where there is none."""
+    try:
+        state, parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return state, int(parent)
+
+
+def workers_of(process):
+    pids = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
+    children = [pid for pid in pids if (stat_of(pid) or (None, 0))[1] == process.pid]
+    return [pid for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+def alive(pid):
+    found = stat_of(pid)
+    return found is not None and found[0] != "Z"
+
+
+def test_workers_end_with_their_parent(call):
+    process = call.begin(DROPS_PAUSE="0.5")
+    wait_for(lambda: stored(call.out), process)
+    workers = workers_of(process)
+    assert len(workers) == 2
+    process.kill()
+    process.communicate()
+    began = time.monotonic()
+    while any(map(alive, workers)):
+        assert time.monotonic() - began < 20
+        time.sleep(0.05)
+    assert len(stored(call.out)) < RUNS
+
+
+def test_a_lost_worker_costs_its_run_alone(call, undisturbed):
+    process = call.begin(DROPS_PAUSE="0.3")
+    wait_for(lambda: stored(call.out), process)
+    os.kill(workers_of(process)[0], signal.SIGKILL)
+    _, words = process.communicate(timeout=120)
+    assert process.returncode == 0, words
+    assert "a worker process was lost" in words and "memory" not in words
+    assert report(call.out) == report(undisturbed)
+
+
+def test_a_run_that_always_takes_its_worker_with_it_is_the_end(call, tmp_path):
+    fatal = tmp_path / "fatal"
+    fatal.mkdir()
+    (fatal / "once").touch()
+    done = call.run(DROPS_FATAL=str(fatal))
+    assert done.returncode == 0 and done.complaints.count("a worker process was lost") == 1
+    shutil.rmtree(call.out)
+    for number in range(9):
+        (fatal / str(number)).touch()
+    done = call.run(DROPS_FATAL=str(fatal))
+    assert done.returncode == 1
+    assert "killed 3 times" in done.complaints and "memory" not in done.complaints and "are kept" in done.complaints
+    assert "Traceback" not in done.complaints
+
+
+def test_a_full_disk_is_said_and_costs_no_run(call):
+    """A limit on file sizes stands for the full disk: the first file that exceeds it fails."""
+    done = call.run(prefix=["bash", "-c", 'ulimit -f 3; exec "$@"', "bash"])
+    assert done.returncode == 1
+    assert "cannot write to" in done.complaints and "are kept" in done.complaints
+    assert "Traceback" not in done.complaints
+    assert not list(call.out.glob("runs/**/.partial-*"))
+    assert call.run().returncode == 0
+
+
+def test_a_folder_that_cannot_be_written_is_a_bad_argument(call):
+    call.out.write_text("not a folder")
+    done = call.run()
+    assert done.returncode == 2
+    assert "choose another folder with --out" in done.complaints
+
+
+def test_damaged_runs_are_made_again_and_said(call, undisturbed):
+    """Every kind of damage, each to a run of its own: the same verdicts, the same report, and a word for each."""
+    shutil.copytree(undisturbed, call.out)
+    folders = sorted(path for path in call.out.glob("runs/drops/flow-*") if path.is_dir())
+    rng = random.Random(0)
+    *damaged, other = rng.sample(folders, len(DAMAGES) + 1)
+    for damage, folder in zip(DAMAGES, damaged, strict=True):
+        damage(folder, rng, other)
+    done = call.run("--json")
+    assert done.returncode == 0, done.complaints
+    (row,) = json.loads(done.said)
+    assert row["verdict"] == "supported"
+    assert report(call.out) == report(undisturbed)
+    assert stored(call.out) == stored(undisturbed)
+    assert done.complaints.count("the stored run was damaged") == len(damaged)
+    for folder in damaged:
+        assert not folder.is_symlink() and read_sealed(folder, folder.name)
+        assert os.path.lexists(folder.with_name(f".damaged-{folder.name}"))
