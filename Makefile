@@ -4,13 +4,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: reproduce test bench tables lint clean
+.PHONY: reproduce test verify bench tables lint clean
 
 reproduce: $(READY)
 	$(BIN)/saddlescope reproduce
 
 test: $(READY)
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+verify: $(READY)
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m slow
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks

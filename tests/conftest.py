@@ -46,8 +46,12 @@ EXAMPLE = _module_from_contributing()
 
 
 def pytest_collection_modifyitems(items):
-    """The longest file first: with --no-loadscope-reorder files are dealt out so, and nobody waits for the last one."""
-    items.sort(key=lambda item: item.path.name != "test_reproduce.py")
+    """The longest files first, and last those that look at what the first one makes.
+
+    With --no-loadscope-reorder files are dealt out in this order, so that nobody waits for the last one.
+    """
+    order = {"test_reproduce.py": 0, "test_conformance.py": 1, "test_errata.py": 3, "test_readme.py": 4}
+    items.sort(key=lambda item: order.get(item.path.name, 2))
 
 
 def unbeaten(result) -> list[str]:
@@ -64,16 +68,31 @@ def unbeaten(result) -> list[str]:
     return found
 
 
-@pytest.fixture(scope="session")
-def quick():
-    """Everything at quick size, made once for all workers of a test run: the folder and the verdicts."""
-    out = CACHE / "quick"
+@pytest.fixture(scope="session", params=["brief", pytest.param("everything", marks=pytest.mark.slow)])
+def quick(request):
+    """The main job at quick size, made once for all workers of a test run: its folder, verdicts, and what was asked.
+
+    brief: without the long trainings.
+    """
+    from saddlescope.lab.reproduce import choose
+
+    from .brief import brief
+
+    out, runs = CACHE / request.param, CACHE / "runs"
     out.mkdir(parents=True, exist_ok=True)
+    runs.mkdir(exist_ok=True)
+    commands = {
+        "brief": ["tests.brief", str(out)],
+        "everything": ["saddlescope", "reproduce", "--out", str(out), "--json"],
+    }
     with lock(CACHE / "quick.lock", wait=True):
-        command = [sys.executable, "-m", "saddlescope", "reproduce", "--out", str(out), "--json"]
-        done = subprocess.run(command, capture_output=True, text=True)
+        if not (out / "runs").is_symlink():
+            (out / "runs").symlink_to(runs)
+        done = subprocess.run(
+            [sys.executable, "-m", *commands[request.param]], cwd=ROOT, capture_output=True, text=True
+        )
     assert done.returncode == 0, done.stderr
-    return out, json.loads(done.stdout)
+    return out, json.loads(done.stdout), brief() if request.param == "brief" else choose()
 
 
 @pytest.fixture

@@ -170,6 +170,7 @@ def test_more_vectors_than_their_width_are_drawn_directly():
     assert narrow.starts_reduced and np.linalg.matrix_rank(grams.key_gram) == 3
 
 
+@pytest.mark.slow
 def test_any_width_costs_the_same():
     evaluations = []
     for width in (256, 10**9):
@@ -405,6 +406,7 @@ def test_other_sizes_through_the_command_line(capsys):
     assert [stage["limit_time"] for stage in endless["stages"]] == pytest.approx([3.565, 12.979], rel=1e-3)
 
 
+@pytest.mark.slow
 def test_appendix_a(capsys):
     found = numbers("train cooccurrence --preset paper --json", capsys)
     words = system("cooccurrence", **found["spec"])

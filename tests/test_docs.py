@@ -29,6 +29,7 @@ for kind, text in json.load(sys.stdin):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_page_runs(page, tmp_path):
     pytest.importorskip("peft")

@@ -22,12 +22,14 @@ def errors(chosen, seeds):
     return np.abs(gaps)
 
 
-@pytest.mark.parametrize("heads", [4, 5])
-def test_escape_times_of_64_seeds(heads):
+@pytest.mark.parametrize(
+    ("heads", "seeds"), [(5, 12), *(pytest.param(heads, 64, marks=pytest.mark.slow) for heads in (4, 5))]
+)
+def test_escape_times_of_many_seeds(heads, seeds):
     """Promised: median 1e-3 and 95% within 0.5%. Held to what the algorithm reaches, with room for rounding: the
     residual error is of second order in the size 0.05 at which a head is handed over, times a runner-up's share."""
-    gaps = errors(system("linear_icl", init_scale=1e-3, heads=heads), range(64))
-    assert gaps.shape == (64, 4)
+    gaps = errors(system("linear_icl", init_scale=1e-3, heads=heads), range(seeds))
+    assert gaps.shape == (seeds, 4)
     assert np.median(gaps) < 2e-5
     assert (gaps < 5e-3).mean() >= 0.99
 

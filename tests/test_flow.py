@@ -14,6 +14,7 @@ from saddlescope.core.system import Start
 from saddlescope.dynamics.ensemble import can_run_together, flow_together
 from saddlescope.dynamics.flow import flow
 from saddlescope.dynamics.solvers import Solver, solver
+from saddlescope.dynamics.train import train
 from saddlescope.lab.ensemble import run_seeds
 from saddlescope.lab.outcome import measured_stages
 from saddlescope.lab.run import run_face
@@ -94,17 +95,25 @@ class Exploding(EXAMPLE.Squares):
 @pytest.mark.parametrize("name", ["default", "explicit"])
 def test_divergence_is_a_result(name):
     chosen = Exploding(EXAMPLE.SquaresSpec(horizon=1e9, init_scale=1.0))
-    result = flow(chosen, solver=name).attrs["result"]
+    result = flow(chosen, solver=solver(name, max_steps=20_000)).attrs["result"]
     assert result.split(":")[0].split(" ")[0] in ("diverged", "solver_failed", "max_steps_reached")
     assert not result.startswith("finished")
 
 
 def test_short_horizon_says_what_would_suffice():
-    trajectory = flow(system("linear_icl", horizon=5000.0))
-    result = trajectory.attrs["result"]
+    result = run_face(system("linear_icl", horizon=5000.0), "flow").result
     assert result.startswith("horizon_too_short: saw 1 of 4 stages")
     enough = float(result.split("horizon=")[1].split()[0])
-    assert flow(system("linear_icl", horizon=enough)).attrs["result"] == "finished"
+    assert run_face(system("linear_icl", horizon=enough), "flow").result == "finished"
+
+
+@pytest.mark.parametrize("run", [flow, train])
+def test_a_prediction_that_nobody_asked_for_is_not_made(run, monkeypatch):
+    """Where the Spec says how long a run is, theory is not needed for it."""
+    chosen = system("linear_icl", "tiny", horizon=50.0)
+    monkeypatch.setattr(type(chosen), "predict", lambda *_: pytest.fail("predicted"))
+    monkeypatch.setattr(type(chosen), "landmarks", lambda *_: pytest.fail("landmarks"))
+    assert run(chosen).attrs["result"] == "finished"
 
 
 def test_start_below_a_level_counts_as_its_passage():
@@ -188,6 +197,7 @@ def test_ensemble_agrees_with_single_runs():
         assert trajectory.attrs["conserved_drift"] < 1e-7
 
 
+@pytest.mark.slow
 def test_ensemble_at_the_smallest_scale():
     """Times of 1e15, drops of some units: the same stages as alone, to what double precision can tell apart."""
     chosen = system("linear_icl", init_scale=1e-12)

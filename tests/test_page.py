@@ -107,6 +107,7 @@ def sample() -> dict[str, Any]:
                 "runs": 6,
                 "finished": 6,
                 "seconds": 1.8,
+                "makers": [1, 2],
                 "variants": ["init_scale=0.01"],
             }
         ],
@@ -118,7 +119,10 @@ def sample() -> dict[str, Any]:
         "full": False,
         "command": "saddlescope reproduce",
         "seconds": 151.2,
-        "provenance": {"python": "3.12.3", "cores": 2, "sources": "ab12cd" * 12},
+        "makers": [
+            {"versions": {"python": "3.12.3"}, "machine": "Linux, 2 cores", "device": "cpu", "runs": 11},
+            {"versions": {"python": "3.11.9"}, "machine": "another", "device": "NVIDIA H200", "runs": 1},
+        ],
         "counts": {name: 2 * count for name, count in counts.items()},
         "papers": [paper, copy.deepcopy(paper) | {"name": "second", "errata": []}],
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import subprocess
@@ -12,7 +11,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from .conftest import ROOT
+from saddlescope import cli
+
+from .conftest import CACHE, ROOT
 
 TEXT = (ROOT / "README.md").read_text()
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
@@ -57,21 +58,22 @@ def folder(tmp_path_factory):
     return place
 
 
-def test_every_saddlescope_command(folder):
+def test_every_saddlescope_command(folder, monkeypatch, capsys):
+    """In one process, which imports and compiles once; test_cli.py starts the program itself."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("COLUMNS", "100")
+    (folder / "out").mkdir()
+    (CACHE / "runs").mkdir(parents=True, exist_ok=True)
+    (folder / "out" / "runs").symlink_to(CACHE / "runs")
     for command, shown in commands():
         if command.startswith("make "):
             continue
         program, *arguments = shlex.split(command)
         assert program == "saddlescope"
-        run = subprocess.run(
-            [sys.executable, "-m", "saddlescope", *arguments],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            env={**os.environ, "COLUMNS": "100"},
-        )
-        assert run.returncode == 0, f"{command}: {run.stderr}"
-        printed = (run.stdout + run.stderr).splitlines()
+        code = cli.run(arguments)
+        done = capsys.readouterr()
+        assert code == 0, f"{command}: {done.err}"
+        printed = (done.out + done.err).splitlines()
         for line in shown:
             assert any(same(found, line) for found in printed), f"{command} does not print {line!r}"
     given = {"base", "tuned", "run"}

@@ -283,3 +283,27 @@ def test_stage_marks_of_a_lasting_rise():
 def test_frozen_records():
     with pytest.raises(dataclasses.FrozenInstanceError):
         system("linear_icl").spec.heads = 3
+
+
+def test_two_trainings_do_not_share_a_file(tmp_path):
+    """The second would take the first one's checkpoint away: it is refused, whatever its settings are."""
+    file = tmp_path / "run.npz"
+    first = system("linear_icl", "tiny", steps=2000)
+    refusals = []
+
+    def interfere(share, words=""):
+        if not refusals:
+            with pytest.raises(BadArgument, match="another training is writing to it") as refused:
+                train(system("linear_icl", "tiny", steps=50, learning_rate=0.2), save=file)
+            refusals.append(refused)
+
+    train(first, save=file, tick=interfere)
+    assert refusals and [path.name for path in tmp_path.iterdir()] == ["run.npz"]
+    assert int(train(first, save=file)["step"][-1]) == 2000
+
+
+def test_a_killed_training_lets_go_of_its_file(tmp_path):
+    """What is left of a lock after a kill holds nobody up."""
+    (tmp_path / ".run.npz.lock").touch()
+    train(system("linear_icl", "tiny", steps=20), save=tmp_path / "run.npz")
+    assert [path.name for path in tmp_path.iterdir()] == ["run.npz"]

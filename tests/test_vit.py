@@ -280,6 +280,7 @@ def epochs_saved(folder):
     return checkpoint.read(file).epoch if file.is_file() else 0
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_goes_on_to_the_same_bits(tmp_path):
     whole = command("--save", tmp_path / "whole", "--out", tmp_path / "whole.nc")
     assert whole.wait(120) == 0, whole.stderr
@@ -373,6 +374,7 @@ def test_both_ends_are_those_of_dense_products():
     assert (draws.std(0) < 0.25 * draws.mean(0)).all()  # else this would say little
 
 
+@pytest.mark.slow
 def test_two_processes_train_as_one(tmp_path):
     """Under torchrun, on the CPU: gradients are averaged in another order, so not to the bit."""
     alone = trained(TINY.replace(epochs=2, batch_size=64))

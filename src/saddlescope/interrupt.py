@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import os
+import signal
 import sys
 import threading
 from contextlib import suppress
@@ -26,11 +27,19 @@ def hear_every_interrupt() -> None:
             report(unraisable)
             return
         # Later and from another thread: from here it would be swallowed again.
-        again = threading.Timer(AGAIN, _thread.interrupt_main)
+        again = threading.Timer(AGAIN, _interrupt_main)
         again.daemon = True
         again.start()
 
     sys.unraisablehook = hook
+
+
+def _interrupt_main() -> None:
+    """By a real signal to the main thread where there are such: it also wakes one that sleeps or waits."""
+    if hasattr(signal, "pthread_kill") and (main := threading.main_thread().ident) is not None:
+        signal.pthread_kill(main, signal.SIGINT)
+    else:
+        _thread.interrupt_main()
 
 
 def leave_at_once(code: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +31,20 @@ def lock(path: Path, *, wait: bool) -> Iterator[None]:
     while True:
         with path.open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            # Who was here before has removed the file: another process may be inside with a new one.
-            with suppress(FileNotFoundError):
-                if path.stat().st_ino == os.fstat(file.fileno()).st_ino:
-                    try:
-                        yield
-                    finally:
-                        path.unlink(missing_ok=True)
-                    return
+            if _is_still(path, file.fileno()):
+                try:
+                    yield
+                finally:
+                    path.unlink(missing_ok=True)
+                return
+
+
+def _is_still(path: Path, handle: int) -> bool:
+    """Whether an open file still has its name: who was inside before has removed it, and another may have a new one."""
+    try:
+        return path.stat().st_ino == os.fstat(handle).st_ino
+    except FileNotFoundError:
+        return False
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:

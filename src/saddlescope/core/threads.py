@@ -16,32 +16,47 @@ LARGE = 1024
 
 _lock = threading.Lock()
 _inside = 0
-_limits: Any = None
+_before: list[tuple[Any, int]] = []
+_depth = threading.local()
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """BLAS computes with one thread inside, in all threads of this process; afterwards it has as many as before.
+    """BLAS computes with one thread inside; afterwards it has as many as before. Also a decorator.
 
-    Also a decorator. Blocks may be nested, and may overlap in several threads: the last to leave gives them back.
+    Blocks may be nested, and those of several threads may overlap. Some BLAS keep the number for each thread and some
+    for the process: so each thread sets its own, and gives back what there was before anybody came.
     """
-    global _inside, _limits
-    with _lock:
-        if _inside == 0:
-            # A library that is loaded inside would bring its own threads: SciPy has a BLAS beside NumPy's.
-            import scipy.linalg  # noqa: F401
-            from threadpoolctl import threadpool_limits
-
-            _limits = threadpool_limits(1, user_api="blas")
-        _inside += 1
+    global _inside
+    depth = getattr(_depth, "value", 0)
+    if depth == 0:
+        with _lock:
+            if _inside == 0:
+                _before[:] = [(library, library.num_threads) for library in _libraries()]
+            _inside += 1
+            _set(1)
+    _depth.value = depth + 1
     try:
         yield
     finally:
-        with _lock:
-            _inside -= 1
-            if _inside == 0:
-                _limits.restore_original_limits()
-                _limits = None
+        _depth.value = depth
+        if depth == 0:
+            with _lock:
+                _inside -= 1
+                _set(None)
+
+
+def _libraries() -> Sequence[Any]:
+    # A library that is loaded inside would bring its own threads: SciPy has a BLAS beside NumPy's.
+    import scipy.linalg  # noqa: F401
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas").lib_controllers
+
+
+def _set(number: int | None) -> None:
+    for library, before in _before:
+        library.set_num_threads(before if number is None else number)
 
 
 def threads_for(shape: Sequence[int]) -> AbstractContextManager[None]:

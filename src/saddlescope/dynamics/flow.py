@@ -105,7 +105,7 @@ def _integrate(
 
     def watch_clock(inner: float, state: np.ndarray) -> bool:
         tick(min(1.0, float(field.outer(inner)) / end), f"time {field.outer(inner):.4g} of {end:.4g}")
-        return goal is not None and bool(goal.passed(field.measure(state)))
+        return goal is not None and bool(goal.passed(field.measure_again(state)))
 
     settings = {"rtol": solver.rtol, "atol": solver.atol_for(field.origin), "max_steps": solver.max_steps}
     watched = [*marks, goal] if goal else marks

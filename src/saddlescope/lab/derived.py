@@ -91,9 +91,9 @@ class Derived:
         found = self.find(question)
         return self.work_out(question) if found is None else found
 
-    def work_out(self, question: Question) -> Any:
-        """Answer it, and keep the answer in the place of an older one."""
-        path = self.path(question)
+    def work_out(self, question: Question, path: Path | None = None) -> Any:
+        """Answer it, and keep the answer in the place of an older one. path: where, if it is known."""
+        path = path or self.path(question)
         answer = _answer(question, self.archive)
         self.folder.mkdir(parents=True, exist_ok=True)
         for old in self.folder.glob(f"{self._what(question)}-{'?' * 16}.json"):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from saddlescope.core.progress import Tick, part_of, silent
 from saddlescope.core.system import System
@@ -19,7 +20,19 @@ from .request import Request
 from .run import all_at_once, run_face
 from .store import Store
 
-Part = Request | Question
+
+class Open(NamedTuple):
+    """A question whose runs are there, and where its answer belongs."""
+
+    question: Question
+    path: Path
+
+    @property
+    def words(self) -> str:
+        return self.question.words
+
+
+Part = Request | Open
 
 FIRST = ("train", "flow", "predict")
 """The longest runs begin first, so that at the end no core waits for one of them."""
@@ -41,7 +54,7 @@ class Plan:
         self.runs = len(wanted)
         self.to_make = {name: request for name, request in wanted.items() if request not in archive}
         self.open = list(questions)
-        self.questions = len(questions)
+        self.questions = self.unanswered = len(questions)
 
     def carry_out(self, workers: int | None, tick: Tick, note: Callable[[str], object]) -> None:
         """Side by side, then one after another the runs that need the machine alone, then what follows from those."""
@@ -92,20 +105,23 @@ class Plan:
             turns[name] += 1
         return [request for *_, request in sorted(order, key=lambda entry: entry[:3])]
 
-    def _finished(self, part: Part) -> list[Question]:
+    def _finished(self, part: Part) -> list[Open]:
         """What can be found out now that this is done."""
-        if isinstance(part, Question):
+        if isinstance(part, Open):
+            self.unanswered -= 1
             return []
         del self.to_make[part.name]
         return list(self._ready())
 
-    def _ready(self) -> Iterator[Question]:
+    def _ready(self) -> Iterator[Open]:
         """Questions whose runs are all there; each once. Those that were answered before count as done."""
         for question in list(self.open):
             if not any(request.name in self.to_make for request in question.requests):
                 self.open.remove(question)
                 if self.derived.find(question) is None:
-                    yield question
+                    yield Open(question, self.derived.path(question))
+                else:
+                    self.unanswered -= 1
 
     # ---- where things stand
 
@@ -115,7 +131,7 @@ class Plan:
 
     @property
     def _done(self) -> int:
-        return self._all - len(self.to_make) - len(self.open)
+        return self._all - len(self.to_make) - self.unanswered
 
     def _counts(self) -> str:
         return f"{self.runs - len(self.to_make)} of {self.runs} runs"
@@ -126,8 +142,8 @@ class Plan:
 
 
 def _do(archive: Archive, part: Part) -> None:
-    if isinstance(part, Question):
-        Derived(archive).work_out(part)
+    if isinstance(part, Open):
+        Derived(archive).work_out(part.question, part.path)
     else:
         perform(archive.store, part)
 

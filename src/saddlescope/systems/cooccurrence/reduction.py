@@ -186,6 +186,7 @@ def _blocks(of: State, frame: Frame) -> tuple[Any, Any]:
     return H, jnp.block([[of.key_gram, of.scores], [of.scores.T, of.query_gram]])
 
 
+@jax.jit
 def largest_weight(state: State, frame: Frame) -> Any:
     """Norm of the longest of the vectors W_V μ, s/√A, W_K μ, W_Q μ."""
     now = grams(state, frame)

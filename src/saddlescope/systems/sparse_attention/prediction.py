@@ -67,7 +67,7 @@ def first_stage(spec: RegressionSpec, state: State, frame: Frame) -> float | Non
 
     def gap(flat: np.ndarray) -> np.ndarray:
         view = reduction.view_state(fold(flat), symmetric, spec.heads)
-        return np.atleast_1d(reduction.measure(view, symmetric)["residual"][place] - 0.5)
+        return np.atleast_1d(reduction.unlearned(view, symmetric)[place] - 0.5)
 
     path = integrate(
         lambda _, flat: ravel(reduction.velocity(fold(flat), symmetric)),

@@ -119,6 +119,12 @@ def view_state(state: State, frame: Frame, heads: int) -> View:
     return View(c, s, R)
 
 
+def unlearned(view: View, frame: Frame) -> Any:
+    """R_jj / m_j: of every pattern the share that is not learned."""
+    xp, h = view.residual.__array_namespace__(), len(frame.strengths)
+    return (frame.features * xp.swapaxes(view.residual[..., :, :h], -1, -2)).sum(-1) / frame.strengths
+
+
 @source("yuksel2025", "Eq. (8)", "Fig. 10")
 def measure(view: View, frame: Frame) -> dict[str, Any]:
     """Losses, masses and coefficients by pattern; the last entry of `position` and `feature` is all the others.
@@ -129,13 +135,12 @@ def measure(view: View, frame: Frame) -> dict[str, Any]:
     xp = view.residual.__array_namespace__()
     h, n, R = len(frame.strengths), frame.multiplicity, view.residual
     parts = n * R**2 / 2
-    own = (frame.features * xp.swapaxes(R[..., :, :h], -1, -2)).sum(-1) / frame.strengths
     spread = view.coefficients - view.coefficients.mean(-2, keepdims=True)
     wander = view.attention - view.attention.mean(-2, keepdims=True)
     apart = xp.maximum((spread**2).sum(-1).max(-1), (n * wander**2).sum(-1).max(-1)) ** 0.5
     return {
         "loss": parts.sum((-1, -2)),
-        "residual": own,
+        "residual": unlearned(view, frame),
         "loss_parts": _gather(_gather(parts, h, -1), h, -2),
         "attention": _gather(n * view.attention, h, -1),
         "value": view.coefficients @ frame.features.T,

@@ -1,0 +1,34 @@
+"""Everything of `reproduce` but long trainings of transformers, which `make verify` has: python -m tests.brief OUT"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from saddlescope.lab.report import verdict_rows, write_report
+from saddlescope.lab.reproduce import Chosen, choose, reproduce
+from saddlescope.lab.store import Store
+
+LONG = ("cooccurrence", "sparse_attention", "vit")
+"""Rooms whose trainings at quick size take longer than all other runs together."""
+
+
+def brief() -> list[Chosen]:
+    found = []
+    for one in choose():
+        kept = [e for e in one.experiments if e.face != "train" or one.room.name not in LONG]
+        names = {experiment.name for experiment in kept}
+        figures = [figure for figure in one.figures if names.issuperset(figure.experiments)]
+        if kept:
+            found.append(replace(one, experiments=tuple(kept), figures=tuple(figures)))
+    return found
+
+
+if __name__ == "__main__":
+    out = Path(sys.argv[1])
+    results = reproduce(brief(), Store(out / "runs"))
+    write_report(results, out, full=False, began=time.perf_counter())
+    print(json.dumps(verdict_rows(results)))

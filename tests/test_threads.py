@@ -1,0 +1,120 @@
+"""One thread for linear algebra inside, and as many as before outside."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+import saddlescope as ss
+from saddlescope.core.threads import LARGE, one_thread, threads_for
+from saddlescope.lab.pool import MODEST
+
+
+def threads():
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
+@pytest.fixture(autouse=True)
+def two_threads():
+    """The suite keeps to one thread: here every BLAS has two to begin with."""
+    import scipy.linalg  # noqa: F401
+
+    with threadpool_limits(2, user_api="blas"):
+        if threads() != {2}:
+            pytest.skip("this BLAS cannot be given two threads")
+        yield
+
+
+def test_they_are_given_back():
+    with one_thread():
+        assert threads() == {1}
+        with one_thread():
+            assert threads() == {1}
+        assert threads() == {1}
+    assert threads() == {2}
+
+
+def test_they_are_given_back_after_an_error():
+    with pytest.raises(ValueError, match="wrong"), one_thread():
+        raise ValueError("wrong")
+    assert threads() == {2}
+
+
+OVERLAPPING = """
+import threading
+
+import scipy.linalg
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from saddlescope.core.threads import one_thread
+
+inside, leave = threading.Event(), threading.Event()
+
+def threads():
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+def other():
+    with one_thread():
+        inside.set()
+        leave.wait(60)
+
+with threadpool_limits(2, user_api="blas"):
+    before = threads()
+    thread = threading.Thread(target=other)
+    thread.start()
+    inside.wait(60)
+    with one_thread():
+        print(threads())  # the other is inside too
+    leave.set()
+    thread.join()
+    print(threads() == before)
+    late = threading.Thread(target=lambda: print(threads() == before))
+    late.start()
+    late.join()
+"""
+
+
+def test_blocks_of_two_threads_may_overlap():
+    """In a process that began with BLAS's own number of threads, as a user's does."""
+    environment = {name: value for name, value in os.environ.items() if name not in MODEST}
+    done = subprocess.run([sys.executable, "-c", OVERLAPPING], capture_output=True, text=True, env=environment)
+    assert done.stdout.split() == ["{1}", "True", "True"], done.stderr
+
+
+def test_large_matrices_keep_theirs():
+    with threads_for((LARGE + 1, 4 * LARGE)):
+        assert threads() == {2}
+    with threads_for((LARGE, 4 * LARGE)):
+        assert threads() == {1}
+
+
+@pytest.mark.parametrize("run", [ss.predict, ss.flow, ss.train])
+def test_the_python_api_computes_with_one(run, monkeypatch):
+    chosen = ss.system("linear_icl", "tiny")
+    seen = []
+    predict = type(chosen).predict
+    monkeypatch.setattr(type(chosen), "predict", lambda *given: (seen.append(threads()), predict(*given))[1])
+    run(chosen)
+    assert seen == [{1}] and threads() == {2}
+
+
+def test_a_measurement_computes_with_one(monkeypatch, tmp_path):
+    torch = pytest.importorskip("torch")
+    from saddlescope.watch import measure as module
+
+    seen = []
+    changed = module.changed
+    monkeypatch.setattr(module, "changed", lambda *given: (seen.append(threads()), changed(*given))[1])
+    model = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(16, 2, batch_first=True), 1)
+    with ss.Watch(model, every=1, heads=2, folder=tmp_path / "watched") as watch:
+        with torch.no_grad():
+            for weight in model.parameters():
+                weight += 0.01 * torch.randn(weight.shape)
+        watch.step(1)
+    assert seen and all(found == {1} for found in seen) and threads() == {2}
+    assert np.isfinite(watch.trajectory["stable_rank"].isel(time=-1)).all()
