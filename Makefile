@@ -10,7 +10,7 @@ reproduce: $(READY)
 	$(BIN)/saddlescope reproduce
 
 test: $(READY)
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 verify: $(READY)
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m slow

@@ -19,7 +19,7 @@ from saddlescope.dynamics.train import train
 from saddlescope.lab.ensemble import run_seeds
 from saddlescope.numerics.integrate import integrate
 
-from . import instrument, plain
+from . import instrument, plain, threads
 
 Row = tuple[str, str, str]
 
@@ -320,6 +320,7 @@ BENCHMARKS = (
     sampling,
     widths,
     log_time,
+    threads.default_threads,
     *instrument.BENCHMARKS,
 )
 

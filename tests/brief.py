@@ -1,4 +1,4 @@
-"""Everything of `reproduce` but long trainings of transformers, which `make verify` has: python -m tests.brief OUT"""
+"""Everything of `reproduce` but trainings, which `make verify` has: python -m tests.brief OUT"""
 
 from __future__ import annotations
 
@@ -12,14 +12,11 @@ from saddlescope.lab.report import verdict_rows, write_report
 from saddlescope.lab.reproduce import Chosen, choose, reproduce
 from saddlescope.lab.store import Store
 
-LONG = ("cooccurrence", "sparse_attention", "vit")
-"""Rooms whose trainings at quick size take longer than all other runs together."""
-
 
 def brief() -> list[Chosen]:
     found = []
     for one in choose():
-        kept = [e for e in one.experiments if e.face != "train" or one.room.name not in LONG]
+        kept = [experiment for experiment in one.experiments if experiment.face != "train"]
         names = {experiment.name for experiment in kept}
         figures = [figure for figure in one.figures if names.issuperset(figure.experiments)]
         if kept:

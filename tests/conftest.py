@@ -72,7 +72,7 @@ def unbeaten(result) -> list[str]:
 def quick(request):
     """The main job at quick size, made once for all workers of a test run: its folder, verdicts, and what was asked.
 
-    brief: without the long trainings.
+    brief: without trainings.
     """
     from saddlescope.lab.reproduce import choose
 

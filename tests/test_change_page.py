@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import types
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -148,6 +149,12 @@ def text_of(page: str) -> str:
     return " ".join(Reader(page).text.split())
 
 
+@cache
+def variant(name: str) -> str:
+    """Its page, drawn once for all tests."""
+    return change_page(VARIANTS[name])
+
+
 @pytest.fixture(scope="module")
 def page() -> str:
     return change_page(sample())
@@ -156,7 +163,7 @@ def page() -> str:
 @pytest.mark.parametrize("name", VARIANTS)
 @pytest.mark.filterwarnings("error")
 def test_every_variant_has_a_whole_page(name):
-    page = change_page(VARIANTS[name])
+    page = variant(name)
     reader = Reader(page)
     assert page.startswith("<!DOCTYPE html>") and page.rstrip().endswith("</html>")
     assert "What these numbers mean, and when they do not" in page
@@ -218,11 +225,11 @@ def test_hidden_directions_make_the_rank_a_lower_bound():
     ],
 )
 def test_special_cases_are_said_in_words(name, says):
-    assert says in text_of(change_page(VARIANTS[name]))
+    assert says in text_of(variant(name))
 
 
 def test_missing_values_are_dashes():
-    page = change_page(VARIANTS["nulls"])
+    page = variant("nulls")
     row = page.split("<code>h.0.q.weight</code>")[1].split("</tr>")[0]
     assert row.count("–") == 9
     assert '<td class="none">–</td>' in page
@@ -230,7 +237,7 @@ def test_missing_values_are_dashes():
 
 def test_long_tables_are_folded(page):
     assert '<table class="modules"' in page and "<details>" not in page.split('id="modules"')[1]
-    assert "<details>" in change_page(VARIANTS["many"]).split('id="modules"')[1]
+    assert "<details>" in variant("many").split('id="modules"')[1]
 
 
 def test_names_are_text_only():
@@ -316,4 +323,4 @@ def test_short_numbers():
 
 @pytest.mark.parametrize("name", ["32 x 32", "hostile", "many"])
 def test_page_in_a_browser(name, browser, tmp_path):
-    opens_well(browser, change_page(VARIANTS[name]), tmp_path)
+    opens_well(browser, variant(name), tmp_path)

@@ -136,6 +136,7 @@ def test_everything_that_is_executed_counts(name, face):
     finally:
         sys.setprofile(None)
     ours = {Path(file).relative_to(OURS).as_posix() for file in executed if Path(file).is_relative_to(OURS)}
+    ours -= {"testing/checks.py"}  # counts compilations where it has been imported
     assert len(ours) > 8 and ours <= places(type(system))
 
 

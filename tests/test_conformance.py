@@ -14,9 +14,31 @@ from .conftest import EXAMPLE
 KINDS = {**system_types(), "squares": EXAMPLE.Squares}
 CASES = [(kind, preset) for kind in KINDS.values() for preset in tiny_presets(kind)]
 
+LONG = {
+    "faces share the start",
+    "flow is converged",
+    "plateaus are stationary and all but the last can be left",
+    "prediction error falls along the limit",
+    "supported claims can lose",
+    "train tends to flow",
+    "trajectories keep the schema",
+}
+"""Checks that run a flow or a training: of a system's further presets `make verify` has them."""
 
-@pytest.mark.parametrize("one", all_checks(), ids=lambda one: one.name.replace(" ", "_"))
-@pytest.mark.parametrize(("kind", "preset"), CASES, ids=[f"{kind.name}-{preset}" for kind, preset in CASES])
+
+def every_check():
+    for kind, preset in CASES:
+        for one in all_checks():
+            further = one.name in LONG and preset != tiny_presets(kind)[0]
+            name = f"{kind.name}-{preset}-{one.name.replace(' ', '_')}"
+            yield pytest.param(kind, preset, one, id=name, marks=[pytest.mark.slow] * further)
+
+
+def test_long_checks_exist():
+    assert {one.name for one in all_checks()} >= LONG
+
+
+@pytest.mark.parametrize(("kind", "preset", "one"), every_check())
 def test_system(kind, preset, one):
     report = run_check(one, kind(kind.preset(preset)), preset)
     if report.outcome == "not applicable":

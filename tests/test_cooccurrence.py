@@ -314,8 +314,10 @@ def test_frozen_gram_matrices_give_both_moments():
     gaps = []
     for width in (10**4, 10**6, 10**8):
         words = system("cooccurrence", samples=24, width=width, horizon=100.0)
-        expected = [stage.time for stage in predict(words, 1).stages]
-        found = [stage.time for stage in measured_stages(flow(words, 1, solver="tight"), predict(words, 1))]
+        prediction = predict(words, 1)
+        expected = [stage.time for stage in prediction.stages]
+        trajectory = flow(words, 1, solver="tight", prediction=prediction)
+        found = [stage.time for stage in measured_stages(trajectory, prediction)]
         gaps.append(np.abs(np.array(found) / expected - 1).max())
     assert gaps[0] < 1e-3 and all(later < earlier / 30 for earlier, later in itertools.pairwise(gaps))
 
@@ -386,6 +388,7 @@ def test_a_rate_that_overshoots_says_so():
     assert train(system("cooccurrence", **small, learning_rate=1e4 * bound)).attrs["result"].startswith("diverged")
 
 
+@pytest.mark.slow
 def test_mini_batches_and_other_optimizers_train():
     for extra in ({"batch_size": 4}, {"optimizer": "adam", "learning_rate": 1e-5}, {"optimizer": "momentum"}):
         trajectory = train(system("cooccurrence", samples=12, tokens=3, width=64, steps=200, **extra))
@@ -417,6 +420,7 @@ def test_appendix_a(capsys):
     assert min(change[0, 1], change[1, 0], -change[2, 0], -change[2, 1]) > 0.05
 
 
+@pytest.mark.slow
 def test_measures_of_a_start_use_what_the_run_started_from():
     """G(0) of weights and of drawn Gram matrices alike."""
     from saddlescope.lab.judge import evidence_of

@@ -4,7 +4,7 @@
 
     system = ss.system("linear_icl", init_scale=1e-3)
     ss.predict(system, seed=0).stages      # what theory says of this start
-    ss.flow(system, seed=0)                # the gradient flow, as an xarray.Dataset
+    ss.flow(system, seed=0)                # the gradient flow, as an xarray.Dataset; `prediction=` locates its stages
     ss.train(system, seed=0)               # by a real optimizer
     ss.compare(system)                     # the three side by side
     ss.train(ss.subject("vit"), seed=0)    # a study: a real network, which can only be trained

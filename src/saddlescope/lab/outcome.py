@@ -129,6 +129,8 @@ def measured_stages(
 ) -> list[Stage]:
     """Stages of a trajectory: passages of the predicted marks, or, without a theory, its conspicuous drops.
 
+    A run that was given the prediction has its passages among its times; else they are read between two of them.
+
     With its system, each is described by what was learned, not by what theory expected.
     """
     from saddlescope.analysis.stages import detect_stages, stages_at_marks
