@@ -72,7 +72,7 @@ def unbeaten(result) -> list[str]:
 def quick(request):
     """The main job at quick size, made once for all workers of a test run: its folder, verdicts, and what was asked.
 
-    brief: without trainings.
+    brief: the flows of two rooms.
     """
     from saddlescope.lab.reproduce import choose
 
@@ -93,6 +93,15 @@ def quick(request):
         )
     assert done.returncode == 0, done.stderr
     return out, json.loads(done.stdout), brief() if request.param == "brief" else choose()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def little_memory():
+    """What a file has compiled is let go of: a worker that kept it all would need gigabytes."""
+    yield
+    import jax
+
+    jax.clear_caches()
 
 
 @pytest.fixture

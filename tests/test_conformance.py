@@ -38,7 +38,7 @@ def test_long_checks_exist():
     assert {one.name for one in all_checks()} >= LONG
 
 
-@pytest.mark.parametrize(("kind", "preset", "one"), every_check())
+@pytest.mark.parametrize(("kind", "preset", "one"), list(every_check()))
 def test_system(kind, preset, one):
     report = run_check(one, kind(kind.preset(preset)), preset)
     if report.outcome == "not applicable":

@@ -174,7 +174,8 @@ def test_everything_is_on_the_page(page):
             assert one["asks"] in text and all(variant in text for variant in one["variants"])
     assert "0.0012 ≤ 0.01" in text and "0.5 > 0.01" in text and "not measured" in text
     assert "2 × 10−16" in text
-    assert "ab12cd" * 12 in text and "3.12.3" in text
+    assert "11 runs made with (1)" in text and "3.12.3" in text
+    assert "1 run made with (2)" in text and "NVIDIA H200" in text and "made with (1), (2)" in text
 
 
 def test_texts_are_escaped(page):

@@ -30,7 +30,7 @@ def call(*arguments, **kwargs):
 def test_every_claim_has_its_verdict(quick):
     _, rows, chosen = quick
     claims = {(one.room.name, claim.name) for one in chosen for claim in one.claims}
-    assert len(claims) > 200
+    assert len(claims) > 80
     assert {(row["system"], row["claim"]) for row in rows} == claims
     for row in rows:
         assert set(row) == {"system", "claim", "verdict", "value", "bound", "source", "reason"}
@@ -84,7 +84,7 @@ def test_what_the_paper_prints_and_does_not_hold_is_refuted(quick):
     _, rows, chosen = quick
     asked = {claim.name for one in chosen for claim in one.claims}
     assert {row["claim"] for row in rows if row["verdict"] == "refuted"} == REFUTED & asked
-    assert len(REFUTED & asked) > 20
+    assert len(REFUTED & asked) > 5
 
 
 def test_every_refuted_claim_is_paired_with_its_correction(quick):

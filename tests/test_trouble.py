@@ -16,6 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from saddlescope.core.progress import progress
 from saddlescope.lab.seal import read_sealed
 
 from .conftest import example_code
@@ -207,3 +208,28 @@ def test_damaged_runs_are_made_again_and_said(call, undisturbed):
     for folder in damaged:
         assert not folder.is_symlink() and read_sealed(folder, folder.name)
         assert os.path.lexists(folder.with_name(f".damaged-{folder.name}"))
+
+
+# ---- no trouble at all -----------------------------------------------------------------------------------
+
+
+def test_it_ends_with_a_line_for_each_paper(call, undisturbed):
+    shutil.copytree(undisturbed, call.out)
+    short, whole = call.run().said, call.run("--all").said
+    assert re.search(r"drops\s+│\s+1 │\s+0 │\s+0 │\s+\S+ s", short) and "--all lists every claim" in short
+    assert "falls" not in short and re.search(r"drops │ supported │ falls", whole)
+    assert "1 supported, 0 refuted, 0 undecided; the report:" in short
+
+
+def test_a_pipe_hears_a_line_now_and_then(monkeypatch, capsys):
+    monkeypatch.setattr("saddlescope.core.progress.PATIENCE", 0.0)
+    monkeypatch.setattr("saddlescope.core.progress.PAUSE", 0.05)
+    with progress("work") as tick:
+        tick(0.25, "3 of 12 runs")
+        tick.note("a worker process was lost")
+        time.sleep(0.5)
+    said = capsys.readouterr().err.splitlines()
+    assert "note: a worker process was lost" in said
+    assert len([line for line in said if re.fullmatch(r"work: 25% after \d+ s  3 of 12 runs", line)]) >= 3
+    time.sleep(0.2)
+    assert not capsys.readouterr().err

@@ -20,7 +20,6 @@ import numpy as np
 
 from saddlescope.core.errors import BadArgument
 from saddlescope.core.files import write_whole
-from saddlescope.core.registry import study_types
 from saddlescope.core.study import Study, check_trained
 
 from .outcome import Origin, Outcome, outcome_of
@@ -52,30 +51,22 @@ class Records:
 
     def path(self, request: Request) -> Path:
         """Of the record of this run; where there is none, of a new one."""
-        study = request.system
-        return self._found.get(self._key(study.name, request.seeds[0], study.spec.to_dict())) or (
-            self._runs(study.name) / f"{study.spec.digest}-seed{request.seeds[0]}.nc"
-        )
-
-    def _runs(self, name: str) -> Path:
-        return self.folder / name.partition("/")[0] / "runs"
+        study, seed = request.system, request.seeds[0]
+        usual = type(study.spec)().to_dict()
+        for said, path in self._found:
+            same = said["system"] == study.name and int(said["seed"]) == seed
+            if same and {**usual, **json.loads(said["spec"])} == study.spec.to_dict():
+                return path
+        return self.folder / study.name.partition("/")[0] / "runs" / f"{study.spec.digest}-seed{seed}.nc"
 
     @cached_property
-    def _found(self) -> dict[str, Path]:
-        """All records of studies that are known here, by what they are of."""
-        found: dict[str, Path] = {}
-        for name, kind in study_types().items():
-            for path in sorted(self._runs(name).glob("*.nc")):
-                with _readable(path):
-                    said = _said_by(path)
-                    if said["system"] == name:
-                        fields = {**kind.spec_type().to_dict(), **json.loads(said["spec"])}
-                        found[self._key(name, int(said["seed"]), fields)] = path
+    def _found(self) -> list[tuple[Mapping[str, Any], Path]]:
+        """All records, with what they say of themselves."""
+        found = []
+        for path in sorted(self.folder.glob("*/runs/*.nc")):
+            with _readable(path):
+                found.append((_said_by(path), path))
         return found
-
-    @staticmethod
-    def _key(name: str, seed: int, fields: Mapping[str, Any]) -> str:
-        return json.dumps([name, seed, fields], sort_keys=True)
 
     def __contains__(self, request: Request) -> bool:
         return isinstance(request.system, Study) and self.path(request).is_file()
