@@ -58,6 +58,7 @@ def test_the_network_has_the_gradient_of_appendix_b(fields):
         assert np.abs(-np.asarray(found) - expected).max() < 1e-12 * np.abs(expected).max()
 
 
+@pytest.mark.slow
 @each_start
 def test_two_thousand_steps_in_gram_matrices_are_those_of_the_weights(fields):
     """Every observable, fresh sentences and single neurons among them, to 1e-11 of its largest value."""
@@ -395,6 +396,7 @@ def test_mini_batches_and_other_optimizers_train():
         assert trajectory["loss"].values[-1] < trajectory["loss"].values[0]
 
 
+@pytest.mark.slow
 def test_other_sizes_through_the_command_line(capsys):
     found = numbers("flow cooccurrence --set samples=36 tokens=7 width=1000000 --json", capsys)
     late = prediction.late((18, 6, 6, 6), (4, 5, 5, 6))

@@ -130,6 +130,7 @@ def reproduce(
             return [_gathered(choice, archive, requests, missing, questions[choice.room.name]) for choice in chosen]
         except Damaged as error:
             note(f"{error}; it is made again")
+            store.look_again()
     raise RuntimeError(f"runs in {store.root} could not be read back, {ATTEMPTS} times: is the disk sound?")
 
 

@@ -69,6 +69,10 @@ class Store:
                 if pid.isdigit() and not _alive(int(pid)):
                     _remove(self.root / partial)
 
+    def look_again(self) -> None:
+        """Forget what `about` has found: another process has changed something."""
+        self._known.clear()
+
     def folder(self, request: Request) -> Path:
         return self.root / request.system.name / request.name
 
