@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from saddlescope.lab.pool import MODEST
+from saddlescope.lab.pool import WORKER_ENVIRONMENT
 
 Row = tuple[str, str, str]
 
@@ -67,14 +67,17 @@ CALLS = {
     ),
     "ss.flow, gradual_rank": (SYSTEM.format("'gradual_rank', dim=20, stages=3"), "ss.flow(chosen)"),
     "ss.diff of a small GPT-2": (GPT2, "ss.diff('base', 'tuned')"),
-    "a measurement of Watch": (WATCHED, "watch.step(next(steps))"),
+    # Many, since one takes no longer than a turn of a busy core.
+    "20 measurements of Watch": (WATCHED, "for _ in range(20): watch.step(next(steps))"),
 }
 
 
 @contextmanager
 def _beside(count: int) -> Iterator[None]:
     """Other work: so many processes that compute."""
-    busy = [subprocess.Popen([sys.executable, "-c", BUSY], env={**os.environ, **MODEST}) for _ in range(count)]
+    busy = [
+        subprocess.Popen([sys.executable, "-c", BUSY], env={**os.environ, **WORKER_ENVIRONMENT}) for _ in range(count)
+    ]
     try:
         yield
     finally:
@@ -92,11 +95,13 @@ def _seconds(script: str, environment: dict[str, str]) -> float:
 
 def default_threads() -> Iterator[Row]:
     """Both in turns, beside two busy processes; the medians are compared."""
-    default = {name: value for name, value in os.environ.items() if name not in MODEST}
+    default = {name: value for name, value in os.environ.items() if name not in WORKER_ENVIRONMENT}
     with _beside(2):
         for what, (setup, call) in CALLS.items():
             script = TIMED.format(setup=setup, call=call)
-            turns = [(_seconds(script, default), _seconds(script, {**default, **MODEST})) for _ in range(TURNS)]
+            turns = [
+                (_seconds(script, default), _seconds(script, {**default, **WORKER_ENVIRONMENT})) for _ in range(TURNS)
+            ]
             ours, one = (statistics.median(times) for times in zip(*turns, strict=True))
             yield (
                 f"beside two busy processes: {what}, default threads / one",

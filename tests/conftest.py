@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 from saddlescope.core.compilation import FOLDER, keep_compiled
-from saddlescope.lab.pool import MODEST
+from saddlescope.lab.pool import WORKER_ENVIRONMENT
 
 ROOT = Path(__file__).resolve().parents[1]
 CACHE = ROOT / ".cache"
 """Runs and compiled code, shared by all tests of a call and kept for the next: both know what they depend on."""
 
 # Tests run side by side, as workers do: each keeps to one thread, said before torch, BLAS or XLA is first imported.
-os.environ.update(MODEST)
+os.environ.update(WORKER_ENVIRONMENT)
 os.environ[FOLDER] = str(CACHE)
 keep_compiled()
 

@@ -224,10 +224,17 @@ def test_help_explains_every_parameter(capsys, monkeypatch, command):
             assert len(words) > 5, f"{command}: no words for {line}"
 
 
-def test_broken_pipe_is_silent():
-    command = f"{sys.executable} -m saddlescope list linear_icl | head -1"
+@pytest.mark.parametrize("reader", ["head -1", "true"])
+def test_a_reader_that_has_had_enough_is_no_error(reader):
+    command = f"set -o pipefail; {sys.executable} -m saddlescope list linear_icl | {reader}"
     run = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert run.returncode == 0 and run.stderr == ""
+
+
+def test_without_a_stderr_stdout_still_holds_one_value():
+    command = f"{sys.executable} -m saddlescope flow linear_icl --preset tiny --set horizon=1 --json 2>&-"
+    run = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert run.returncode == 0 and strict_loads(run.stdout)["result"].startswith("horizon_too_short")
 
 
 def test_compare_and_lists(capsys):

@@ -66,8 +66,11 @@ def swap(folder, rng, _):
 
 
 def take_from_another_run(folder, rng, other):
-    path = rng.choice(files_in(folder))
-    path.write_bytes((other / path.relative_to(folder)).read_bytes())
+    """Of the same name, and another content."""
+    theirs = {path: other / path.relative_to(folder) for path in files_in(folder)}
+    differ = [path for path in theirs if path.read_bytes() != theirs[path].read_bytes()]
+    path = rng.choice(differ)
+    path.write_bytes(theirs[path].read_bytes())
 
 
 def be_another_run(folder, rng, other):
@@ -154,6 +157,23 @@ def test_damage_is_noticed_and_the_run_made_again(sound, tmp_path, damage, seed)
     store.save(ASKED, sound.load(ASKED))
     assert store.load(ASKED)[0].to_dict() == expected
     assert store.load(OTHER)[0].to_dict() == sound.load(OTHER)[0].to_dict()
+
+
+def test_checksums_that_are_a_pipe_are_not_waited_for(tmp_path):
+    (tmp_path / "file").write_bytes(b"content")
+    seal(tmp_path, "a")
+    (tmp_path / SEAL).unlink()
+    os.mkfifo(tmp_path / SEAL)
+    with pytest.raises(ValueError, match="no plain file"):
+        read_sealed(tmp_path, "a")
+
+
+def test_what_file_managers_leave_is_no_damage(sound, tmp_path):
+    store = Store(tmp_path / "runs")
+    shutil.copytree(sound.root, store.root)
+    (store.folder(ASKED) / ".DS_Store").write_text("")
+    (store.folder(ASKED) / "trajectory.zarr" / ".ipynb_checkpoints").mkdir()
+    assert store.load(ASKED)[0].to_dict() == sound.load(ASKED)[0].to_dict()
 
 
 def test_a_seal_is_of_this_folder_alone(tmp_path):

@@ -11,7 +11,7 @@ import pytest
 from saddlescope.core.experiment import Erratum
 from saddlescope.core.room import room, rooms
 from saddlescope.lab.archive import Archive
-from saddlescope.lab.derived import Derived, Question
+from saddlescope.lab.derived import Derived, ask
 from saddlescope.lab.store import Store
 from saddlescope.systems.linear_icl import LinearICL
 from saddlescope.systems.linear_icl.data import build_frame
@@ -34,7 +34,7 @@ ALL = [(name, erratum) for name, found in rooms().items() for erratum in found.e
 @cache
 def shown(paper: str, name: str) -> tuple[float, float]:
     """What `reproduce` has worked out in these tests, if it has: it depends on the code alone."""
-    found = Derived(Archive(Store(CACHE / "runs"))).answer(Question("erratum", paper, name))
+    found = Derived(Archive(Store(CACHE / "runs"))).answer(ask("erratum", paper, name))
     return found["off_printed"], found["off_repaired"]
 
 

@@ -1,8 +1,17 @@
-"""Work in processes: what an interrupt leaves behind."""
+"""Work in processes: what an interrupt leaves behind, and what becomes of the work of workers that are lost."""
 
+from __future__ import annotations
+
+import os
+import signal
 import threading
 import time
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 
+import pytest
+
+from saddlescope.lab import pool as module
 from saddlescope.lab.pool import on_cores
 
 
@@ -15,3 +24,61 @@ def test_an_abandoned_pool_leaves_no_thread():
     work.close()
     assert set(threading.enumerate()) <= before
     assert time.monotonic() - began < 30  # the other part would sleep for a minute
+
+
+def end(count_file):
+    """Ends its worker as often as the file has letters."""
+    left = count_file.read_text()
+    if left:
+        count_file.write_text(left[1:])
+        time.sleep(0.2)  # until the others have begun
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def take_turns(part):
+    """("ends", file) ends its worker now and then; ("long", seconds) is there each time, and is not the reason."""
+    kind, what = part
+    end(what) if kind == "ends" else time.sleep(what)
+
+
+def test_work_that_was_there_when_others_lost_their_worker_is_not_blamed(tmp_path):
+    parts: list = [("long", 1.0)]
+    for name in "abc":
+        (tmp_path / name).write_text("x")
+        parts.append(("ends", tmp_path / name))
+    notes: list[str] = []
+    done = [part for part, _ in on_cores(take_turns, parts, 2, note=notes.append)]
+    assert sorted(map(str, done)) == sorted(map(str, parts))
+    assert notes and all("lost" in words and "memory" not in words for words in notes)
+
+
+def test_work_that_always_loses_its_worker_is_named(tmp_path):
+    (tmp_path / "a").write_text("x" * 20)
+    with pytest.raises(RuntimeError, match=r"'ends'.*was lost 3 times"):
+        list(on_cores(take_turns, [("long", 0.1), ("ends", tmp_path / "a")], 2))
+
+
+def test_memory_that_runs_out_halves_the_workers(tmp_path, monkeypatch):
+    """To one, if need be: that a worker is killed for memory says nothing about its work."""
+    (tmp_path / "a").write_text("xx")
+    kills = iter(range(1000))
+    monkeypatch.setattr(module, "_kills_for_memory", lambda: next(kills))
+    notes: list[str] = []
+    parts = [("ends", tmp_path / "a"), *[("long", 0.01)] * 5]
+    assert len(list(on_cores(take_turns, parts, 4, note=notes.append))) == len(parts)
+    assert [words.rpartition(", ")[2] for words in notes] == ["2 at a time", "1 at a time"]
+    assert all("memory ran out" in words for words in notes)
+
+
+def test_nothing_is_lost_between_two_submissions(monkeypatch):
+    """A pool may break at any moment: what it did not accept is still to be done."""
+    submit, calls = ProcessPoolExecutor.submit, iter(range(1000))
+
+    def breaking(self, *given):
+        if next(calls) == 2:
+            raise BrokenProcessPool
+        return submit(self, *given)
+
+    monkeypatch.setattr(ProcessPoolExecutor, "submit", breaking)
+    parts = [0.01, 0.02, 0.03, 0.04]
+    assert sorted(part for part, _ in on_cores(time.sleep, parts, 2)) == parts

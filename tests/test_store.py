@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
@@ -16,6 +17,8 @@ import pytest
 
 import saddlescope as ss
 from saddlescope.core.errors import BadArgument
+from saddlescope.lab import store as stores
+from saddlescope.lab.plan import perform
 from saddlescope.lab.request import Request
 from saddlescope.lab.run import all_at_once, run_face
 from saddlescope.lab.store import Damaged, Store
@@ -129,6 +132,61 @@ def test_a_run_that_is_none_makes_room(store, tmp_path, harm):
     assert (elsewhere / "precious").exists()
 
 
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOMEM, errno.EACCES])
+def test_an_error_of_the_machine_is_no_damage(store, monkeypatch, number):
+    asked = request()
+    store.save(asked, [run_face(TINY, "flow", 0)])
+
+    def refuse(*_):
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stores, "read_sealed", refuse)
+        with pytest.raises(OSError, match=os.strerror(number)):
+            store.load(asked)
+    assert store.load(asked) and not list(store.root.glob("*/.damaged-*"))
+
+
+def test_code_that_cannot_read_a_sound_run_does_not_move_it(store, monkeypatch):
+    asked = request()
+    store.save(asked, [run_face(TINY, "flow", 0)])
+    with monkeypatch.context() as patch:
+        patch.setattr(stores, "outcome_of", lambda *_: 1 / 0)
+        with pytest.raises(RuntimeError, match=r"flow linear_icl seed 0.*is as it was written.*ZeroDivisionError"):
+            store.load(asked)
+    assert store.load(asked) and not list(store.root.glob("*/.damaged-*"))
+
+
+def test_what_another_process_has_made_again_is_not_taken_away(store, monkeypatch):
+    """Both found the damage; the other was faster."""
+    asked, outcome = request(), run_face(TINY, "flow", 0)
+    store.save(asked, [outcome])
+    read = stores.read_sealed
+
+    def late(folder, name):
+        shutil.rmtree(folder)
+        Store(store.root).save(asked, [outcome])
+        raise ValueError("it is not as it was written")
+
+    monkeypatch.setattr(stores, "read_sealed", late)
+    with pytest.raises(Damaged, match="another process"):
+        store.load(asked)
+    monkeypatch.setattr(stores, "read_sealed", read)
+    assert store.load(asked)[0].to_dict() == outcome.to_dict()
+
+
+def test_a_damaged_checkpoint_is_set_aside_and_said_to_be(store):
+    asked, notes = request(face="train"), []
+    unfinished = store.unfinished(asked)
+    unfinished.parent.mkdir(parents=True)
+    unfinished.write_bytes(b"PK\x03\x04 and no more")
+    perform(store, asked, note=notes.append)
+    assert store.load(asked)[0].to_dict()["stages"] == run_face(TINY, "train", 0).to_dict()["stages"]
+    (words,) = notes
+    assert "train linear_icl seed 0" in words and "set aside" in words and "begun anew" in words
+    assert [path.read_bytes()[:2] for path in store.root.glob("*/.damaged-*")] == [b"PK"]
+
+
 @pytest.mark.parametrize("content", ["[]", "{}", "null"])
 def test_an_ensemble_must_be_whole(store, content):
     asked = request(seeds=(0, 1), stages_only=True)
@@ -139,9 +197,7 @@ def test_an_ensemble_must_be_whole(store, content):
 
 
 def test_odd_names_in_the_store_do_no_harm(store):
-    import socket
-
-    (store.root / "linear_icl" / f".partial-{socket.gethostname()}-abc-x").mkdir(parents=True)
+    (store.root / "linear_icl" / f".partial-{stores.here()}-abc-x").mkdir(parents=True)
     store.prepare()
 
 
@@ -154,12 +210,10 @@ def test_who_comes_second_finds_the_run_there(store):
 
 
 def test_what_killed_processes_left_is_swept_up_and_nothing_else(store):
-    import socket
-
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     folder = store.root / "linear_icl"
-    left = [folder / f".partial-{socket.gethostname()}-{pid}-abc" for pid in (dead.pid, os.getpid())]
+    left = [folder / f".partial-{stores.here()}-{pid}-abc" for pid in (dead.pid, os.getpid())]
     elsewhere = folder / f".partial-elsewhere-{dead.pid}-abc"
     for path in (*left, elsewhere):
         path.mkdir(parents=True)

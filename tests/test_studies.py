@@ -25,7 +25,7 @@ from saddlescope.lab.record import record
 from saddlescope.lab.report import verdict_rows, write_report
 from saddlescope.lab.reproduce import choose, reproduce, requests_of
 from saddlescope.lab.request import Request
-from saddlescope.lab.run import run_face
+from saddlescope.lab.run import _take_folder, run_face
 from saddlescope.lab.store import Store
 from saddlescope.testing.conformance import check_system
 
@@ -312,7 +312,7 @@ def test_a_run_comes_back_as_it_was(store):
     assert ("torch" in meta["versions"]) == any(found.name == "torch" for found in distributions())
 
 
-def test_its_runs_depend_on_its_room_but_for_who_looks_on(installed):
+def test_its_runs_depend_on_its_room_without_analysis_modules(installed):
     files = closure([installed / "walk" / "study.py"])
     names = {file.relative_to(installed).as_posix() for file in files if file.is_relative_to(installed)}
     assert names == {"walk/study.py", "walk/images/__init__.py", "walk/images/sizes.py"}
@@ -407,6 +407,7 @@ def test_runs_that_need_the_machine_come_last_in_the_parent(store):
     assert [share for share, _ in alone] == sorted(share for share, _ in alone)
     assert 0 < alone[0][0] < alone[-1][0] < 1
     assert all("last: walks" not in words for _, words in said[said.index(alone[0]) :])
+    assert said[-1][0] == 1  # what follows from them is worked out too
 
 
 @pytest.mark.parametrize("figure", ["1", "3"])
@@ -436,6 +437,25 @@ def test_two_at_once_share_a_folder_one_after_the_other(store, monkeypatch):
     second.join(30)
     assert not second.is_alive()
     assert [path.name for path in store.folder(asked).parent.iterdir()] == [asked.name]
+
+
+def test_of_two_runs_that_take_a_folder_at_once_one_is_refused(tmp_path):
+    for attempt in range(30):
+        folder, begin, refused = tmp_path / str(attempt), threading.Barrier(2), []
+
+        def take(seed, folder=folder, begin=begin, refused=refused):
+            begin.wait()
+            try:
+                _take_folder(folder, walk(), seed)
+            except BadArgument as error:
+                refused.append(str(error))
+
+        both = [threading.Thread(target=take, args=(seed,)) for seed in (0, 1)]
+        for thread in both:
+            thread.start()
+        for thread in both:
+            thread.join()
+        assert len(refused) == 1 and "it holds another run" in refused[0]
 
 
 def test_a_file_that_is_missing_is_no_fault_of_the_store(store, monkeypatch):

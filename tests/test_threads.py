@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import saddlescope as ss
+from saddlescope.core import threads as module
 from saddlescope.core.threads import LARGE, one_thread, threads_for
-from saddlescope.lab.pool import MODEST
+from saddlescope.lab.pool import WORKER_ENVIRONMENT
 
 
-def threads():
+def blas_threads():
     return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
 
 
@@ -25,24 +27,24 @@ def two_threads():
     import scipy.linalg  # noqa: F401
 
     with threadpool_limits(2, user_api="blas"):
-        if threads() != {2}:
+        if blas_threads() != {2}:
             pytest.skip("this BLAS cannot be given two threads")
         yield
 
 
 def test_they_are_given_back():
     with one_thread():
-        assert threads() == {1}
+        assert blas_threads() == {1}
         with one_thread():
-            assert threads() == {1}
-        assert threads() == {1}
-    assert threads() == {2}
+            assert blas_threads() == {1}
+        assert blas_threads() == {1}
+    assert blas_threads() == {2}
 
 
 def test_they_are_given_back_after_an_error():
     with pytest.raises(ValueError, match="wrong"), one_thread():
         raise ValueError("wrong")
-    assert threads() == {2}
+    assert blas_threads() == {2}
 
 
 OVERLAPPING = """
@@ -62,6 +64,7 @@ def other():
     with one_thread():
         inside.set()
         leave.wait(60)
+        print(threads())  # the first has left
 
 with threadpool_limits(2, user_api="blas"):
     before = threads()
@@ -81,16 +84,46 @@ with threadpool_limits(2, user_api="blas"):
 
 def test_blocks_of_two_threads_may_overlap():
     """In a process that began with BLAS's own number of threads, as a user's does."""
-    environment = {name: value for name, value in os.environ.items() if name not in MODEST}
+    environment = {name: value for name, value in os.environ.items() if name not in WORKER_ENVIRONMENT}
     done = subprocess.run([sys.executable, "-c", OVERLAPPING], capture_output=True, text=True, env=environment)
-    assert done.stdout.split() == ["{1}", "True", "True"], done.stderr
+    assert done.stdout.split() == ["{1}", "{1}", "True", "True"], done.stderr
+
+
+class Shared:
+    """A BLAS with one number for all Python threads, as BLIS has."""
+
+    internal_api = "blis"
+    num_threads = 8
+
+    def set_num_threads(self, number):
+        self.num_threads = number
+
+
+def test_a_number_that_threads_share_is_given_back_by_the_last(monkeypatch):
+    library, inside, leave = Shared(), threading.Event(), threading.Event()
+    monkeypatch.setattr(module, "_libraries", lambda: [library])
+
+    def other():
+        with one_thread():
+            inside.set()
+            leave.wait(60)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    inside.wait(60)
+    with one_thread():
+        assert library.num_threads == 1
+    assert library.num_threads == 1
+    leave.set()
+    thread.join()
+    assert library.num_threads == 8
 
 
 def test_large_matrices_keep_theirs():
     with threads_for((LARGE + 1, 4 * LARGE)):
-        assert threads() == {2}
+        assert blas_threads() == {2}
     with threads_for((LARGE, 4 * LARGE)):
-        assert threads() == {1}
+        assert blas_threads() == {1}
 
 
 @pytest.mark.parametrize("run", [ss.predict, ss.flow, ss.train])
@@ -98,23 +131,41 @@ def test_the_python_api_computes_with_one(run, monkeypatch):
     chosen = ss.system("linear_icl", "tiny")
     seen = []
     predict = type(chosen).predict
-    monkeypatch.setattr(type(chosen), "predict", lambda *given: (seen.append(threads()), predict(*given))[1])
+    monkeypatch.setattr(type(chosen), "predict", lambda *given: (seen.append(blas_threads()), predict(*given))[1])
     run(chosen)
-    assert seen == [{1}] and threads() == {2}
+    assert seen == [{1}] and blas_threads() == {2}
 
 
 def test_a_measurement_computes_with_one(monkeypatch, tmp_path):
     torch = pytest.importorskip("torch")
-    from saddlescope.watch import measure as module
+    from saddlescope.watch import measure as measuring
 
     seen = []
-    changed = module.changed
-    monkeypatch.setattr(module, "changed", lambda *given: (seen.append(threads()), changed(*given))[1])
+    changed = measuring.changed
+    monkeypatch.setattr(measuring, "changed", lambda *given: (seen.append(blas_threads()), changed(*given))[1])
     model = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(16, 2, batch_first=True), 1)
     with ss.Watch(model, every=1, heads=2, folder=tmp_path / "watched") as watch:
         with torch.no_grad():
             for weight in model.parameters():
                 weight += 0.01 * torch.randn(weight.shape)
         watch.step(1)
-    assert seen and all(found == {1} for found in seen) and threads() == {2}
+    assert seen and all(found == {1} for found in seen) and blas_threads() == {2}
     assert np.isfinite(watch.trajectory["stable_rank"].isel(time=-1)).all()
+
+
+STARTED = """
+import os
+import saddlescope as ss
+
+ss.flow(ss.system("gradual_rank", "tiny"))
+names = [open(f"/proc/self/task/{task}/comm").read() for task in os.listdir("/proc/self/task")]
+print(sum("XLAEigen" in name for name in names), "PJRT_NPROC" in os.environ)
+"""
+
+
+@pytest.mark.parametrize(("settings", "threads"), [({}, "1"), ({"NPROC": "3"}, "3")])
+def test_a_flow_starts_jax_with_one_thread_unless_told_otherwise(settings, threads):
+    environment = {name: value for name, value in os.environ.items() if name not in WORKER_ENVIRONMENT}
+    run = [sys.executable, "-c", STARTED]
+    done = subprocess.run(run, capture_output=True, text=True, env={**environment, **settings})
+    assert done.stdout.split() == [threads, "False"], done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 
 import jax
 import numpy as np
@@ -300,6 +301,13 @@ def test_two_trainings_do_not_share_a_file(tmp_path):
     train(first, save=file, tick=interfere)
     assert refusals and [path.name for path in tmp_path.iterdir()] == ["run.npz"]
     assert int(train(first, save=file)["step"][-1]) == 2000
+
+
+def test_a_pipe_is_no_checkpoint(tmp_path):
+    """Reading one would wait for ever."""
+    os.mkfifo(tmp_path / "run.npz")
+    with pytest.raises(BadArgument, match="it is no file"):
+        train(system("linear_icl", "tiny", steps=20), save=tmp_path / "run.npz")
 
 
 def test_a_killed_training_lets_go_of_its_file(tmp_path):

@@ -20,7 +20,9 @@ import xarray
 from torch.nn import functional
 
 import saddlescope as ss
+from saddlescope import cli
 from saddlescope.cli import run
+from saddlescope.core.errors import BadArgument, CannotGoOn
 from saddlescope.lab.records import Records, thinned
 from saddlescope.lab.report import verdict_rows
 from saddlescope.lab.reproduce import choose, reproduce, requests_of
@@ -306,10 +308,12 @@ def test_a_run_that_is_killed_goes_on_to_the_same_bits(tmp_path):
         assert all(torch.equal(tensor, other[name]) for name, tensor in one.items())
 
 
-def test_spectra_beside_the_training_are_those_of_its_checkpoints(tmp_path):
+def test_spectra_beside_the_training_are_those_of_its_checkpoints(tmp_path, monkeypatch):
     """Read by `series` from files; the bars are 1e-4 for stable ranks and 1e-3 of the largest singular value."""
     from safetensors.torch import save_file
 
+    # Saved after every epoch, however slow the disk is.
+    monkeypatch.setattr("saddlescope.studies.vit.training.SAVING_SHARE", float("inf"))
     spec, home, files = ViTSpec(epochs=3), tmp_path / "run", tmp_path / "checkpoints"
     home.mkdir()
     files.mkdir()
@@ -318,7 +322,7 @@ def test_spectra_beside_the_training_are_those_of_its_checkpoints(tmp_path):
     def keep(share, words=""):
         epoch = round(share * spec.epochs)
         saved = checkpoint.read(home / "checkpoint.safetensors")
-        assert saved.epoch == epoch  # a network this small is saved after every epoch
+        assert saved.epoch == epoch
         save_file(dict(saved.weights), files / f"step-{epoch * steps}.safetensors")
 
     found = train(spec, 0, load_images("digits"), home, keep)
@@ -397,6 +401,19 @@ def test_two_processes_train_as_one(tmp_path):
     # Adam divides by the root of small squares: 32-bit rounding of the averaged gradient grows to 1e-4 in two epochs.
     np.testing.assert_allclose(two["loss"], alone["loss"], rtol=1e-3)
     np.testing.assert_allclose(two["stable_rank"], alone["stable_rank"], rtol=2e-2)
+
+
+def test_another_process_may_make_the_folder_at_any_moment(tmp_path, monkeypatch):
+    """The processes of one training share it, and none of them is to take it for a file that cannot be written."""
+    check, folder = cli._check_request, tmp_path / "save"
+
+    def late(*given, **options):
+        folder.mkdir()
+        check(*given, **options)
+
+    monkeypatch.setattr(cli, "_check_request", late)
+    assert run(["train", "vit", "--preset", "tiny", "--save", str(folder)]) == 0
+    assert (folder / "run.json").is_file()
 
 
 def test_a_run_that_diverges_says_so():
@@ -492,7 +509,8 @@ def test_a_checkpoint_of_another_network_is_named(damage, tmp_path, capsys):
         metadata = opened.metadata()
     tensors = load_file(file)
     damage(tensors)
-    save_file(tensors, file, metadata)
+    del metadata[checkpoint.CHECKSUM]
+    save_file(tensors, file, {**metadata, checkpoint.CHECKSUM: checkpoint.checksum_of(metadata, tensors)})
     assert run(arguments) == 2
     assert "is not of this network" in capsys.readouterr().err
 
@@ -611,7 +629,7 @@ def test_records_survive_a_new_field_and_a_renamed_class(tmp_path):
 
 def test_a_record_is_of_what_it_says_not_of_its_name(tmp_path):
     shutil.copytree(RESULTS / "vit", tmp_path / "vit")
-    for number, file in enumerate(sorted((tmp_path / "vit" / "runs").iterdir())):
+    for number, file in enumerate(sorted((tmp_path / "vit" / "runs").glob("*.nc"))):
         file.rename(file.with_name(f"{number}.nc"))
     (request,) = requests_of(choose(["vit"])[0].room.experiments["cifar"], True)
     assert Records(tmp_path).about(request) == Records(RESULTS).about(request)
@@ -632,6 +650,31 @@ def test_a_damaged_record_is_named(tmp_path, capsys):
     code = run(["reproduce", "vit:12", "--full", "--recorded", str(tmp_path), "--out", str(tmp_path / "out")])
     assert code == 2 and "cannot be read" in capsys.readouterr().err
     assert run(["reproduce", "vit:12", "--recorded", str(tmp_path / "none"), "--out", str(tmp_path / "out")]) == 2
+
+
+def test_one_bit_of_a_record_is_noticed(tmp_path):
+    shutil.copytree(RESULTS / "vit", tmp_path / "vit")
+    (request,) = requests_of(choose(["vit"])[0].room.experiments["cifar"], True)
+    file = Records(tmp_path).path(request)
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    for read in (Records(tmp_path).about, Records(tmp_path).load):
+        with pytest.raises(BadArgument, match="not as it was written"):
+            read(request)
+
+
+def test_one_bit_of_a_checkpoint_is_noticed(tmp_path):
+    trained(TINY.replace(epochs=2), folder=tmp_path)
+    file = tmp_path / "checkpoint.safetensors"
+    whole = file.read_bytes()
+    assert checkpoint.read(file).epoch == 2
+    for place in random.Random(0).sample(range(len(whole)), 40):
+        content = bytearray(whole)
+        content[place] ^= 1 << place % 8
+        file.write_bytes(content)
+        with pytest.raises(CannotGoOn, match="cannot be read"):
+            checkpoint.read(file)
 
 
 def test_without_the_images_the_paper_size_is_undecided(tmp_path, monkeypatch, capsys):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, CycloptsError, Parameter
 
 from . import __version__, instrument
-from .console import Json, check_files
+from .console import Json, check_files, open_streams
 from .console import print_result as _print
 from .core.compilation import keep_compiled
 from .core.errors import BadArgument
@@ -117,6 +117,8 @@ def reproduce(
         raise BadArgument(f"`--workers` must be at least 1, got {workers}")
     chosen = choose(targets)
     store, records = Store(out / "runs"), recorded and Records(recorded)
+    if out.is_dir():
+        check_files(("--out", out / "report.html", ()))
     with progress("reproduce") as tick:
         results = run_and_judge(chosen, store, full=full, workers=workers, records=records, tick=tick, note=tick.note)
         tick(1.0, "writing the report")
@@ -414,9 +416,7 @@ def _face(
     from .show import tables
 
     system = _system(name, preset, settings)
-    # A study's --save is a folder, which may be there already.
-    folder = save is not None and save.is_dir() and isinstance(system, Study)
-    _check_request(seed, seeds, out, plot, None if folder and seeds is None else save, face)
+    _check_request(seed, seeds, out, plot, save, face, saves_folder=isinstance(system, Study))
     with progress(f"{face} {name}") as tick:
         if seeds is None:
             outcomes = [run_face(system, face, seed, solver=solver, save=save, tick=tick)]
@@ -441,9 +441,18 @@ def _face(
 
 
 def _check_request(
-    seed: int, seeds: int | None, out: Path | None, plot: Path | None, save: Path | None, face: str = ""
+    seed: int,
+    seeds: int | None,
+    out: Path | None,
+    plot: Path | None,
+    save: Path | None,
+    face: str = "",
+    saves_folder: bool = False,
 ) -> None:
-    """What can be refused is refused before the run, not after it."""
+    """What can be refused is refused before the run, not after it.
+
+    saves_folder: --save is a folder, which may be there already, or may appear now: processes of one training share it.
+    """
     from .lab.export import SUFFIXES as TABLES
     from .show.style import SUFFIXES as PICTURES
 
@@ -460,7 +469,8 @@ def _check_request(
             raise BadArgument(f"cannot write {out}: .nc holds one seed; use .csv for several")
     if out is not None and out.suffix == ".nc" and face == "predict":
         raise BadArgument(f"cannot write {out}: a prediction has no trajectory; use .csv for its stages")
-    check_files(("--out", out, TABLES), ("--plot", plot, PICTURES), ("--save", save, ()))
+    folders = ["--save"] if saves_folder else []
+    check_files(("--out", out, TABLES), ("--plot", plot, PICTURES), ("--save", save, ()), folders=folders)
 
 
 def _draw(path: Path, outcomes: list[Outcome]) -> None:
@@ -483,6 +493,7 @@ def main(arguments: list[str] | None = None) -> None:
 
     SADDLESCOPE_DEBUG=1 in the environment shows the traceback of a failure.
     """
+    open_streams()
     hear_every_interrupt()
     keep_compiled()
     code = run(sys.argv[1:] if arguments is None else arguments)

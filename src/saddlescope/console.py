@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json as jsonlib
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,11 +28,7 @@ def print_result(what: Any, json: bool) -> int:
 
         print(jsonlib.dumps(strict(as_data(what)), allow_nan=False))
         return 0
-    from rich.console import Console
-
-    console = Console()
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        console = Console(width=WIDE)
+    console = _console()
     for part in what if isinstance(what, list) else [what]:
         if isinstance(part, str):
             # What a person may want to copy (paths, settings) is not to be coloured or broken, and names out of files
@@ -42,8 +39,29 @@ def print_result(what: Any, json: bool) -> int:
     return 0
 
 
-def check_files(*files: tuple[str, Path | None, Sequence[str]]) -> None:
-    """Files that a command will write, each with its option and the suffixes it may have."""
+def _console() -> Any:
+    from rich.console import Console
+
+    class Pipe(Console):
+        def on_broken_pipe(self) -> None:
+            raise  # rich would end the program with an error; a reader that has had enough is none
+
+    console = Pipe()
+    return console if console.is_terminal or "COLUMNS" in os.environ else Pipe(width=WIDE)
+
+
+def open_streams() -> None:
+    """Python has no stream where the caller has closed one (2>&-), and what is printed to none goes to stdout."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115  (for as long as the process lives)
+
+
+def check_files(*files: tuple[str, Path | None, Sequence[str]], folders: Container[str] = ()) -> None:
+    """Files that a command will write, each with its option and the suffixes it may have.
+
+    folders: options that name a folder instead, which may be there already.
+    """
     given = [(option, path, suffixes) for option, path, suffixes in files if path is not None]
     for _, path, suffixes in given:
         if suffixes and path.suffix not in suffixes:
@@ -52,10 +70,10 @@ def check_files(*files: tuple[str, Path | None, Sequence[str]]) -> None:
         for other, earlier, _ in given[:number]:
             if path.absolute() == earlier.absolute():
                 raise BadArgument(f"{other} and {option} must be different files, got {path} twice")
-    for _, path, _ in given:
+    for option, path, _ in given:
         if not path.absolute().parent.is_dir():
             raise BadArgument(f"cannot write {path}: the folder {path.absolute().parent} does not exist")
         if not os.access(path.absolute().parent, os.W_OK):
             raise BadArgument(f"cannot write {path}: no permission to write in {path.absolute().parent}")
-        if path.is_dir():
+        if option not in folders and path.is_dir():
             raise BadArgument(f"cannot write {path}: it is a folder")

@@ -10,6 +10,10 @@ class BadArgument(ValueError):
     """The caller asked for something that cannot be: exit code 2 on the command line."""
 
 
+class CannotGoOn(BadArgument):
+    """What a training should go on from is damaged, or is of another run."""
+
+
 class Undeclared(NotImplementedError):
     """A system was asked for a face or a property that it does not declare."""
 

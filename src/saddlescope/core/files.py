@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import os
+import shutil
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +14,7 @@ from typing import Any
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Call `write` with a neighbouring temporary path of the same suffix, then move it into place."""
-    partial = path.with_name(f".{os.getpid()}.partial{path.suffix}")
+    partial = _partial(path)
     try:
         write(partial)
         partial.replace(path)
@@ -20,11 +22,34 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
         partial.unlink(missing_ok=True)
 
 
+def write_once(path: Path, text: str) -> bool:
+    """Whether the file is new. One that is there stays as it is, even one that another process has just written."""
+    partial = _partial(path)
+    try:
+        partial.write_text(text, encoding="utf-8")
+        try:
+            os.link(partial, path)
+        except FileExistsError:
+            return False
+        except OSError:  # a file system without links
+            if path.exists():
+                return False
+            partial.replace(path)
+        return True
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _partial(path: Path) -> Path:
+    """A name beside it that nobody else has, not even another thread or a process of another machine."""
+    return path.with_name(f".{uuid.uuid4().hex}.partial{path.suffix}")
+
+
 @contextmanager
 def lock(path: Path, *, wait: bool) -> Iterator[None]:
-    """Nobody else is inside with this file, which exists meanwhile; a process that is killed lets go of it.
+    """Only one process at a time holds the lock of this name; one that is killed lets go of it.
 
-    wait: until the other has left; else BlockingIOError where there is one.
+    The file exists while the lock is held.  wait: for the holder to let go; else BlockingIOError if there is one.
     """
     import fcntl
 
@@ -40,11 +65,19 @@ def lock(path: Path, *, wait: bool) -> Iterator[None]:
 
 
 def _is_still(path: Path, handle: int) -> bool:
-    """Whether an open file still has its name: who was inside before has removed it, and another may have a new one."""
+    """Whether an open file still has its name: the last holder of the lock removes it, and there may be a new one."""
     try:
         return path.stat().st_ino == os.fstat(handle).st_ino
     except FileNotFoundError:
         return False
+
+
+def remove(path: Path) -> None:
+    """A folder with all it holds, a file, or a link but not what it leads to; nothing where there is none."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -1,10 +1,11 @@
-"""The one place that switches jax to 64 bits: plateaus are resolved to 1e-9, which 32 bits cannot hold.
+"""The one place that sets jax up, with 64 bits: plateaus are resolved to 1e-9, which 32 bits cannot hold.
 
 Whoever imports jax imports this too, before the first trace.
 """
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from typing import Any
 
@@ -13,21 +14,25 @@ import jax
 jax.config.update("jax_enable_x64", True)
 
 
-def on_device(tree: Any) -> Any:
-    """Its arrays as jax's own, so that calls need not copy them."""
-    return jax.tree.map(jax.numpy.asarray, tree)
+THREADS = ("NPROC", "PJRT_NPROC")
+"""Variables of the environment that say how many threads jax's CPU backend starts."""
 
 
 @cache
-def for_small_steps() -> dict[str, bool]:
-    """Compiler options for a loop over many small operations on a CPU; none where this version of XLA knows none.
+def start_with_one_thread() -> None:
+    """Start jax's CPU backend with one thread, unless it runs already or the user has said how many.
 
-    The older of XLA's two ways to emit fused operations compiles such a loop in two thirds of the time, and runs it in
-    three quarters.
+    A step of a flow or of a prediction takes less than a millisecond, so other threads cost more than they give; on a
+    busy machine they double the time. Once it runs, jax cannot change the number.
     """
-    options = {"xla_cpu_use_fusion_emitters": False}
-    try:
-        jax.jit(lambda x: x, compiler_options=options)(0.0)
-    except Exception:  # whatever a compiler says to an option that it does not know
-        return {}
-    return options
+    if not any(name in os.environ for name in THREADS):
+        os.environ[THREADS[1]] = "1"
+        try:
+            jax.devices()
+        finally:
+            del os.environ[THREADS[1]]
+
+
+def on_device(tree: Any) -> Any:
+    """Its arrays as jax's own, so that calls need not copy them."""
+    return jax.tree.map(jax.numpy.asarray, tree)

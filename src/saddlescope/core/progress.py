@@ -99,7 +99,8 @@ class Bar:
     def note(self, words: str) -> None:
         with self.lock:
             if self.bar is None:
-                print(f"note: {words}", file=sys.stderr)
+                with suppress(OSError, ValueError):  # nobody reads it any more
+                    print(f"note: {words}", file=sys.stderr)
             else:
                 self.bar.console.print(f"note: {words}", markup=False, highlight=False, soft_wrap=True)
 

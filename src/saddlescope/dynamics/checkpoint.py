@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from saddlescope.core.errors import BadArgument
+from saddlescope.core.errors import BadArgument, CannotGoOn
 from saddlescope.core.files import lock, write_whole
 
 
@@ -54,6 +53,8 @@ def _savez(path: Path, arrays: dict[str, np.ndarray]) -> None:
 
 def load(path: Path, identity: str, like: Any) -> tuple[Any, dict, set[int]]:
     """Carry, rows and passages of a stored run; `like` gives the carry's structure."""
+    if not path.is_file():  # reading a pipe would wait for ever
+        raise CannotGoOn(f"cannot go on from {path}: it is no file; remove it to start anew, or name another one")
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
@@ -63,13 +64,15 @@ def load(path: Path, identity: str, like: Any) -> tuple[Any, dict, set[int]]:
         steps, elapsed = arrays["steps"], arrays["elapsed"]
         names = [name for name in arrays if name.startswith("row_")]
         identity_found, crossed = str(about["identity"]), {int(number) for number in about["crossed"]}
-    except (OSError, ValueError, KeyError, EOFError, TypeError, AttributeError, zipfile.BadZipFile) as error:
-        raise BadArgument(f"cannot go on from {path}: it is no saved run ({error}); remove it to start anew") from error
+    except MemoryError:
+        raise  # the file may be sound
+    except Exception as error:  # a damaged file may raise anything
+        raise CannotGoOn(f"cannot go on from {path}: it is no saved run ({error}); remove it to start anew") from error
     if identity_found != identity:
-        raise BadArgument(f"cannot go on from {path}: it holds {identity_found}, not {identity}; name another file")
+        raise CannotGoOn(f"cannot go on from {path}: it holds {identity_found}, not {identity}; name another file")
     for old, new in zip(stored, leaves, strict=True):
         if old.shape != new.shape:
-            raise BadArgument(f"cannot go on from {path}: a weight has shape {old.shape}, expected {new.shape}")
+            raise CannotGoOn(f"cannot go on from {path}: a weight has shape {old.shape}, expected {new.shape}")
     rows = {
         int(step): (float(elapsed[number]), {name[4:]: arrays[name][number] for name in names})
         for number, step in enumerate(steps)

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from saddlescope.core.precision import for_small_steps  # (64 bits before the first trace)
+from saddlescope.core import precision  # noqa: F401  (64 bits before the first trace)
 from saddlescope.core.system import System
 from saddlescope.core.tree import Layout
 
@@ -46,15 +46,13 @@ def flat_measure(system: System, layout: Layout):
     def measure(flat, frame):
         return system.measure(system.view(layout.unravel(flat), frame), frame)
 
-    return jax.jit(measure, compiler_options=for_small_steps())
+    return jax.jit(measure)
 
 
 @by_code
 def flat_conserved(system: System, layout: Layout):
     """(flat state, frame) -> what the flow keeps."""
-    return jax.jit(
-        lambda flat, frame: system.conserved(layout.unravel(flat), frame), compiler_options=for_small_steps()
-    )
+    return jax.jit(lambda flat, frame: system.conserved(layout.unravel(flat), frame))
 
 
 Signal = tuple[str, tuple[int, ...]]
@@ -78,4 +76,4 @@ def flat_readings(system: System, layout: Layout, names: tuple[str, ...]):
         observables = system.measure(system.view(layout.unravel(flat), frame), frame)
         return read_signals(observables, names, places)
 
-    return jax.jit(read, compiler_options=for_small_steps())
+    return jax.jit(read)

@@ -31,8 +31,9 @@ class Field:
         state = point if system.starts_reduced else system.reduce(point, frame)
         scale = system.warp(frame) if system.declares("warp") else None
         if system.arrays == "jax":
-            from saddlescope.core.precision import on_device
+            from saddlescope.core.precision import on_device, start_with_one_thread
 
+            start_with_one_thread()
             frame = on_device(frame)
         return cls(system, frame, ravel(state), layout_of(state), scale)
 
@@ -91,7 +92,7 @@ class Field:
         return {name: np.asarray(value) for name, value in found.items()}
 
     def measure_again(self, state: np.ndarray) -> dict[str, np.ndarray]:
-        """The same of a state whose signals were asked for last, as they are at every step: nothing is computed."""
+        """The same, without computing it again if this is the state whose signals were computed last."""
         known = "state" in self._last and np.array_equal(self._last["state"], state)
         return self._last["observables"] if known else self.measure(state)
 

@@ -14,7 +14,7 @@ import numpy as np
 import optax
 
 from saddlescope.core.errors import BadArgument
-from saddlescope.core.precision import for_small_steps, on_device
+from saddlescope.core.precision import on_device
 from saddlescope.core.progress import Tick, silent
 from saddlescope.core.spec import LARGEST_INT
 from saddlescope.core.stage import Prediction
@@ -331,7 +331,7 @@ def _measure(system: System):
         kept = system.conserved(point, frame) if system.declares("conserved") else None
         return system.measure(system.view(point, frame), frame), kept
 
-    return jax.jit(measured, compiler_options=for_small_steps())
+    return jax.jit(measured)
 
 
 @cache
@@ -383,6 +383,7 @@ def _advance(system: System, signals: tuple[str, ...], exact: bool, schedule_ste
             point = optax.apply_updates(carry.point, jax.tree.map(lambda m: -rate * m, move))
         return Carry(point, optimizer, plateau, order, key, carry.step + 1, carry.elapsed + scale)
 
+    @jax.jit
     def run(places, learning_rate, carry: Carry, frame, count):
         def body(index, state):
             carry, seen, finite = state
@@ -396,4 +397,4 @@ def _advance(system: System, signals: tuple[str, ...], exact: bool, schedule_ste
         seen, finite = jnp.zeros((CHUNK, len(signals))), jnp.ones(CHUNK, bool)
         return jax.lax.fori_loop(0, count, body, (carry, seen, finite))
 
-    return jax.jit(run, compiler_options=for_small_steps())
+    return run

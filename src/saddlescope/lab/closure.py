@@ -13,25 +13,32 @@ from saddlescope.core.study import Study
 from saddlescope.core.subject import Subject
 from saddlescope.core.system import System
 
-LOOKERS_ON = frozenset({"claims", "experiments", "figures", "errata", "measures", "report", "show"})
-"""Modules and packages that look at runs and do not make them, by the last word of their names; what only they import
-does not count either."""
+ANALYSIS_MODULES = frozenset({"claims", "experiments", "figures", "errata", "measures", "report", "show"})
+"""Analysis modules and packages, by the last word of their names: not part of a run's hash, nor is what only they
+import."""
 
-OURS = Path(__file__).parents[1]
+OURS = Path(__file__).resolve().parents[1]
 MAKERS = {System: ("lab/run.py",), Study: ("lab/outcome.py",)}
 """Where runs are made and their stages found: a study has a loop of its own, and needs none of the engines."""
 
 INSTALLED = {"site-packages", "dist-packages"}
 
 
-def sources(subject: Subject | type[Subject]) -> str:
+def sources_now(kind: type[Subject]) -> str:
     """Hash of the code that the runs of a system or study depend on; the same wherever the package lies."""
-    return _sources(subject if isinstance(subject, type) else type(subject))
-
-
-@cache
-def _sources(kind: type[Subject]) -> str:
     return hash_of(files_of(kind))
+
+
+sources = cache(sources_now)
+"""The same when it was first asked for, which is closer to what this process has imported."""
+
+
+def code_changed(words: str) -> RuntimeError:
+    """Nobody knows which code has run, so what it gave must not be kept under the name of either."""
+    return RuntimeError(
+        f"the code of {words} changed while it ran, so its result was not kept: call again (a Python process that "
+        "has loaded the old code must be started anew)"
+    )
 
 
 def hash_of(files: Iterable[Path]) -> str:
@@ -59,7 +66,7 @@ def home(kind: type) -> Path | None:
     return file if file.is_file() else None
 
 
-def closure(files: Iterable[Path], leave_out: Set[str] = LOOKERS_ON) -> set[Path]:
+def closure(files: Iterable[Path], leave_out: Set[str] = ANALYSIS_MODULES) -> set[Path]:
     """These files with all that they import from their own packages and from this one.
 
     leave_out: last words of the names of modules and packages that do not count.

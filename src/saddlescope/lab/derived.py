@@ -10,16 +10,18 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
 from saddlescope.core.claim import NEEDS_FULL, Claim, Verdict, judge_runs
 from saddlescope.core.experiment import Erratum
-from saddlescope.core.files import write_whole
+from saddlescope.core.files import remove, write_whole
 from saddlescope.core.room import Room, room
 
 from .archive import Archive
-from .closure import OURS, closure, hash_of, home
+from .closure import OURS, closure, code_changed, hash_of, home
 from .judge import evidence_of
 from .request import Request
 from .store import versions
@@ -29,20 +31,21 @@ Kind = Literal["verdicts", "figure", "erratum"]
 LOOKS_AT = {"verdicts": "claims", "figure": "figures", "erratum": "errata"}
 """The file of a room that answers each kind of question."""
 
-SHARED = {"verdicts": ("core/claim.py", "lab/judge.py"), "figure": ("show/style.py",), "erratum": ()}
-"""What all rooms answer it with."""
+SHARED = "lab/derived.py"
+"""All answers depend on it, and on what it imports: the judge, the store, the records, the style of figures."""
 
 
 @dataclass(frozen=True)
 class Question:
     """verdicts: on the claims of the experiment `name`.  figure, erratum: of this name.
 
-    runs: by experiment, those that the answer draws on.
+    code: hash of the code that the answer depends on.  runs: by experiment, those that it draws on.
     """
 
     kind: Kind
     room: str
     name: str
+    code: str
     full: bool = False
     runs: tuple[tuple[str, tuple[Request, ...]], ...] = ()
 
@@ -55,21 +58,24 @@ class Question:
         return f"{'verdicts on' if self.kind == 'verdicts' else self.kind} {self.name} of {self.room}"
 
 
+def ask(
+    kind: Kind, room: str, name: str, full: bool = False, runs: tuple[tuple[str, tuple[Request, ...]], ...] = ()
+) -> Question:
+    return Question(kind, room, name, code_of(kind, room), full, runs)
+
+
 class Derived:
     """Answers below the root of a store."""
 
     def __init__(self, archive: Archive):
         self.archive = archive
         self.folder = archive.store.root / ".derived"
-        self._code: dict[tuple[Kind, str], str] = {}
 
     def path(self, question: Question) -> Path:
-        runs = [self.archive.about(request).stamp for request in question.requests]
-        asked = (question.kind, question.room)
-        if asked not in self._code:
-            self._code[asked] = code_of(*asked)
-        parts = [self._code[asked], json.dumps(versions(True), sort_keys=True), *runs]
-        digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+        runs = [(name, [self.archive.about(one).stamp for one in group]) for name, group in question.runs]
+        libraries = {**versions(True), "matplotlib": version("matplotlib")}
+        parts = json.dumps([question.code, libraries, runs], sort_keys=True)
+        digest = hashlib.sha256(parts.encode()).hexdigest()[:16]
         return self.folder / f"{self._what(question)}-{digest}.json"
 
     @staticmethod
@@ -79,42 +85,52 @@ class Derived:
 
     def find(self, question: Question) -> Any:
         """The answer that is kept; None where there is none, or it is not as it was written."""
+        path = self.path(question)
+        if not path.is_file():  # reading a pipe would wait for ever
+            return None
         try:
-            written = json.loads(self.path(question).read_text(encoding="utf-8"))
+            written = json.loads(path.read_text(encoding="utf-8"))
             answer, found = written["answer"], written["checksum"]
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
-        return answer if _checksum(answer) == found else None
+        return answer if _checksum(path.name, answer) == found else None
 
     def answer(self, question: Question) -> Any:
         """The answer that is kept, or a new one."""
         found = self.find(question)
         return self.work_out(question) if found is None else found
 
-    def work_out(self, question: Question, path: Path | None = None) -> Any:
-        """Answer it, and keep the answer in the place of an older one. path: where, if it is known."""
-        path = path or self.path(question)
+    def work_out(self, question: Question) -> Any:
+        """Answer it, and keep the answer in the place of an older one."""
         answer = _answer(question, self.archive)
+        if code_now(question.kind, question.room) != question.code:
+            raise code_changed(question.words)
+        path = self.path(question)
         self.folder.mkdir(parents=True, exist_ok=True)
         for old in self.folder.glob(f"{self._what(question)}-{'?' * 16}.json"):
-            old.unlink(missing_ok=True)
-        text = json.dumps({"checksum": _checksum(answer), "answer": answer})
+            remove(old)
+        text = json.dumps({"checksum": _checksum(path.name, answer), "answer": answer})
         write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8"))
         return answer
 
 
-def _checksum(answer: Any) -> str:
-    return hashlib.sha256(json.dumps(answer).encode()).hexdigest()
+def _checksum(name: str, answer: Any) -> str:
+    """Of an answer and the name that it is kept under, so that it is not taken for the answer to another question."""
+    return hashlib.sha256(json.dumps([name, answer]).encode()).hexdigest()
 
 
-def code_of(kind: Kind, name: str) -> str:
-    """Hash of all code that an answer depends on."""
+def code_now(kind: Kind, name: str) -> str:
+    """Hash of all code that an answer depends on, as it is on the disk."""
     found = room(name)
     files = [file for subject in found.subjects if (file := home(subject)) is not None]
     module = found.part(LOOKS_AT[kind])
     if module is not None and module.__file__ is not None:
         files.append(Path(module.__file__).resolve())
-    return hash_of(closure([*files, *(OURS / file for file in SHARED[kind])], leave_out=frozenset()))
+    return hash_of(closure([*files, OURS / SHARED], leave_out=frozenset()))
+
+
+code_of = cache(code_now)
+"""The same when it was first asked for, which is closer to what this process has imported."""
 
 
 # ---- answers ---------------------------------------------------------------------------------------------

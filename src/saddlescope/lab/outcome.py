@@ -32,7 +32,7 @@ class Origin(NamedTuple):
 class Outcome:
     """What one face showed; `trajectory` is None for predict, `prediction` where no theory exists.
 
-    made: by what, of a run that was read from a store or a record; None: by this process.
+    made: what made a run that was read from a store or a record; None if this process did.
     """
 
     system: Subject
@@ -140,7 +140,7 @@ def measured_stages(
     if prediction is not None:
         stages = stages_at_marks(time, observables, prediction.marks, prediction.stages)
         return _described(system, stages, time, observables) if isinstance(system, System) else stages
-    # A study's loss is noisy, and often short: who looks for drops in it asks `saddlescope stages`.
+    # A study's loss is noisy, and often short: `saddlescope stages` looks for drops in it.
     if isinstance(system, Study) or len(time) < 8 or not np.isfinite(observables["loss"]).all():
         return []
     drops = detect_stages(time, observables["loss"])

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
+from saddlescope.core.errors import CannotGoOn
 from saddlescope.core.progress import Tick, part_of, silent
 from saddlescope.core.system import System
 
 from .archive import Archive
+from .closure import code_changed, sources_now
 from .derived import Derived, Question
 from .outcome import Outcome
 from .pool import cores, on_cores
@@ -20,19 +21,10 @@ from .request import Request
 from .run import all_at_once, run_face
 from .store import Store
 
+Part = Request | Question
 
-class Open(NamedTuple):
-    """A question whose runs are there, and where its answer belongs."""
-
-    question: Question
-    path: Path
-
-    @property
-    def words(self) -> str:
-        return self.question.words
-
-
-Part = Request | Open
+Note = Callable[[str], object]
+"""Called with words on what went wrong and was mended."""
 
 FIRST = ("train", "flow", "predict")
 """The longest runs begin first, so that at the end no core waits for one of them."""
@@ -56,41 +48,45 @@ class Plan:
         self.open = list(questions)
         self.questions = self.unanswered = len(questions)
 
-    def carry_out(self, workers: int | None, tick: Tick, note: Callable[[str], object]) -> None:
+    def carry_out(self, workers: int | None, tick: Tick, note: Note) -> None:
         """Side by side, then one after another the runs that need the machine alone, then what follows from those."""
         workers = workers or cores()
         try:
             together = [request for request in self.to_make.values() if not request.system.alone]
             self._side_by_side([*self._in_order(together), *self._ready()], workers, tick, note)
-            alone = list(self.to_make.values())
-            for request in alone:
+            ready: list[Part] = []
+            for request in list(self.to_make.values()):
                 part = part_of(tick, self._done, self._all, self._stands("now", request))
                 part(0.0, "")
-                perform(self.archive.store, request, part)
-                self._finished(request)
-            self._side_by_side(list(self._ready()), workers, tick, note)
+                perform(self.archive.store, request, part, note)
+                ready += self._finished(request)
+            self._side_by_side(ready, workers, tick, note)
         except OSError as error:
             store = self.archive.store
             if error.filename and not Path(error.filename).resolve().is_relative_to(store.root.resolve()):
                 raise  # no fault of the store: a study could not read its data
             kept = self.runs - len(self.to_make)
             raise RuntimeError(
-                f"cannot write to {store.root}: {error.strerror or error}. The {kept} runs that are finished are kept; "
-                "the same call goes on from there"
+                f"cannot write to {error.filename or store.root}: {error.strerror or error}. The {kept} runs that are "
+                "finished are kept; the same call goes on from there"
             ) from error
         finally:
             self.archive.store.sweep()
 
-    def _side_by_side(self, parts: list[Part], workers: int, tick: Tick, note: Callable[[str], object]) -> None:
+    def _side_by_side(self, parts: list[Part], workers: int, tick: Tick, note: Note) -> None:
         tick(self._done / max(self._all, 1), self._counts())
         job = partial(_do, self.archive)
-        if min(workers, len(parts)) > 1:
-            for part, _ in on_cores(job, parts, min(workers, len(parts)), more=self._finished, note=note):
+        workers = min(workers, len(parts) + len(self.open))
+        if workers > 1:
+            for part, notes in on_cores(job, parts, workers, more=self._finished, note=note):
+                for words in notes:
+                    note(words)
                 tick(self._done / self._all, self._stands("last", part))
         else:
             while parts:
                 part = parts.pop(0)
-                job(part)
+                for words in job(part):
+                    note(words)
                 parts += self._finished(part)
                 tick(self._done / self._all, self._stands("last", part))
 
@@ -105,21 +101,21 @@ class Plan:
             turns[name] += 1
         return [request for *_, request in sorted(order, key=lambda entry: entry[:3])]
 
-    def _finished(self, part: Part) -> list[Open]:
+    def _finished(self, part: Part) -> list[Question]:
         """What can be found out now that this is done."""
-        if isinstance(part, Open):
+        if isinstance(part, Question):
             self.unanswered -= 1
             return []
         del self.to_make[part.name]
         return list(self._ready())
 
-    def _ready(self) -> Iterator[Open]:
+    def _ready(self) -> Iterator[Question]:
         """Questions whose runs are all there; each once. Those that were answered before count as done."""
         for question in list(self.open):
             if not any(request.name in self.to_make for request in question.requests):
                 self.open.remove(question)
                 if self.derived.find(question) is None:
-                    yield Open(question, self.derived.path(question))
+                    yield question
                 else:
                     self.unanswered -= 1
 
@@ -141,18 +137,28 @@ class Plan:
         return f"{self._counts()}, {which}: {name}{part.words}"
 
 
-def _do(archive: Archive, part: Part) -> None:
-    if isinstance(part, Open):
-        Derived(archive).work_out(part.question, part.path)
+def _do(archive: Archive, part: Part) -> list[str]:
+    """What there is to note, since a worker has nobody to tell."""
+    notes: list[str] = []
+    if isinstance(part, Question):
+        Derived(archive).work_out(part)
     else:
-        perform(archive.store, part)
+        perform(archive.store, part, note=notes.append)
+    return notes
 
 
-def perform(store: Store, request: Request, tick: Tick = silent) -> None:
+def perform(store: Store, request: Request, tick: Tick = silent, note: Note = lambda words: None) -> None:
     """Make a run and keep it; where it is there already, nothing."""
     with store.held(request) if request.face == "train" else nullcontext():
-        if request not in store:  # else somebody was faster
-            store.save(request, _made(store, request, tick))
+        if request not in store:  # otherwise another process made it first
+            try:
+                outcomes = _made(store, request, tick)
+            except CannotGoOn as error:
+                note(f"{request.words}: {error.__cause__ or error}; {store.begin_anew(request)}")
+                outcomes = _made(store, request, tick)
+            if sources_now(type(request.system)) != request.sources:
+                raise code_changed(request.words)
+            store.save(request, outcomes)
 
 
 def _made(store: Store, request: Request, tick: Tick) -> list[Outcome]:

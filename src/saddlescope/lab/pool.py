@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
@@ -14,10 +15,10 @@ from multiprocessing import connection
 from pathlib import Path
 from typing import Any
 
-from saddlescope.core.compilation import compilation_settings
+from saddlescope.core.compilation import compilation_settings, pass_over_damaged_code
 
-LOSSES = 3
-"""How often the worker of one part may be lost before the part itself is held to be the reason."""
+SUSPECT = 2
+"""Losses after which a part runs by itself: if its worker is lost then too, the part is the reason."""
 
 
 def cores() -> int:
@@ -34,54 +35,69 @@ def on_cores(
 ) -> Generator[tuple[Any, Any], None, None]:
     """(part, job(part)) of every part, as they finish. An error or an interrupt cancels what has not begun.
 
-    more: parts that can be done now that this one is.  note: hears of workers that were lost; what they were at is done
+    more: parts that can be done now that this one is.  note: is told of workers that were lost, whose work is then done
     again.
     """
     todo, lost = deque(parts), Counter[int]()
     while todo:
-        killed, memory = _kills_for_memory(), False
-        # What was begun is kept here until it is known to be done.
         begun: dict[Future[Any], Any] = {}
         with _pool(workers) as pool:
+            processes, killed = pool._processes, 0
             try:
                 while todo or begun:
-                    while todo and len(begun) < workers:
-                        part = todo.popleft()
-                        begun[pool.submit(job, part)] = part
+                    while todo and len(begun) < _at_once(workers, lost, (*begun.values(), todo[0])):
+                        begun[pool.submit(job, todo[0])] = todo[0]
+                        todo.popleft()  # only now: a pool that has just broken accepts nothing
+                    killed = _kills_for_memory()
                     done, _ = wait(begun, return_when=FIRST_COMPLETED)
                     for future in done:
                         result = future.result()
                         part = begun.pop(future)
+                        lost.pop(id(part), None)
                         todo.extend(more(part))
                         yield part, result
                 return
             except BrokenProcessPool:
-                memory = _kills_for_memory() > killed
+                pass
             except BaseException:
                 _abandon(pool)
                 raise
+        # All processes have ended: those that were not killed from outside were told to.
+        by_kernel = any(process.exitcode == -signal.SIGKILL for process in processes.values())
+        memory = by_kernel and _kills_for_memory() > killed
+        again = []
         for future, part in begun.items():
             if future.done() and future.exception() is None:
                 todo.extend(more(part))
                 yield part, future.result()
-                continue
-            lost[id(part)] += 1
-            if lost[id(part)] >= LOSSES:
-                why = "for want of memory: fewer --workers need less" if memory else "from outside, or it crashed"
-                raise RuntimeError(f"a worker process was killed {LOSSES} times {why}; finished runs are kept")
-            todo.appendleft(part)
-        if memory:
-            workers = max(1, workers // 2)
+            else:
+                again.append(part)
+        todo.extendleft(reversed(again))
+        if memory and workers > 1:
+            workers //= 2
             note(f"memory ran out and a worker process was killed: its work is done again, {workers} at a time")
-        else:
-            note("a worker process was lost: its work is done again")
+            continue
+        for part in again:
+            lost[id(part)] += 1
+            if len(again) == 1 and lost[id(part)] > SUSPECT:
+                why = "memory ran out" if memory else "it was killed, or it crashed"
+                raise RuntimeError(
+                    f"the worker process of {getattr(part, 'words', part)} was lost {lost[id(part)]} times ({why}); "
+                    "finished runs are kept"
+                )
+        note("a worker process was lost: its work is done again")
+
+
+def _at_once(workers: int, lost: Mapping[int, int], parts: Iterable[Any]) -> int:
+    """How many parts run side by side: one that was there at several losses runs by itself."""
+    return 1 if any(lost.get(id(part), 0) >= SUSPECT for part in parts) else workers
 
 
 @contextmanager
 def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
     # spawn: a forked process would inherit jax's threads in an unknown state.
     context = multiprocessing.get_context("spawn")
-    with _modest(), ProcessPoolExecutor(workers, mp_context=context, initializer=_follow_parent) as pool:
+    with _worker_environment(), ProcessPoolExecutor(workers, mp_context=context, initializer=_begin) as pool:
         yield pool
 
 
@@ -108,6 +124,11 @@ def _abandon(pool: ProcessPoolExecutor) -> None:
     pool.shutdown(wait=True, cancel_futures=True)
 
 
+def _begin() -> None:
+    pass_over_damaged_code()
+    _follow_parent()
+
+
 def _follow_parent() -> None:
     """End with the parent, even when it is killed: a worker blocked on its queue would wait for ever."""
     parent = multiprocessing.parent_process()
@@ -121,7 +142,7 @@ def _follow_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-MODEST = {
+WORKER_ENVIRONMENT = {
     **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
     "NPROC": "1",  # of XLA's thread pool
     "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
@@ -131,8 +152,8 @@ and of a GPU no more memory than each needs, since they share it."""
 
 
 @contextmanager
-def _modest() -> Iterator[None]:
-    settings = {**MODEST, **compilation_settings()}
+def _worker_environment() -> Iterator[None]:
+    settings = {**WORKER_ENVIRONMENT, **compilation_settings()}
     before = {name: os.environ.get(name) for name in settings}
     os.environ.update(settings)
     try:

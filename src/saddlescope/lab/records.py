@@ -7,12 +7,12 @@ it is of: a field that the Spec has gained since had its default value, and clas
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from saddlescope.core.study import Study, check_trained
 
 from .outcome import Origin, Outcome, outcome_of
 from .request import Request
+from .seal import checksum
 from .store import About
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ RATIO = 1.1
 MODES = 24
 """Singular values per head and time that are kept."""
 
+
+CHECKSUMS = "checksums.json"
+"""Beside the records of a room: what each of their files holds."""
 
 PROVENANCE = "provenance"
 """Attribute of a recorded trajectory: where and by what it was made, as JSON."""
@@ -74,8 +78,8 @@ class Records:
     def about(self, request: Request) -> About:
         path = self.path(request)
         with _readable(path):
+            stamp = checksum(_checked(path))
             said = _said_by(path)
-            stamp = hashlib.sha256(path.read_bytes()).hexdigest()
             return About(stamp, int(said["result"].startswith("finished")), float(said["seconds"]), _origin(said))
 
     def load(self, request: Request) -> Outcome:
@@ -83,7 +87,7 @@ class Records:
 
         path, study = self.path(request), request.system
         with _readable(path):
-            read = xarray.load_dataset(path, engine="scipy")
+            read = xarray.load_dataset(BytesIO(_checked(path)), engine="scipy")
             trajectory = read[[*study.observables, *study.timed, *study.constants]]
             check_trained(trajectory)
             found = outcome_of(study, "train", request.seeds[0], trajectory, None, trajectory.attrs["seconds"])
@@ -94,6 +98,22 @@ class Records:
         path.parent.mkdir(parents=True, exist_ok=True)
         small = thinned(trajectory).assign_attrs({PROVENANCE: json.dumps(provenance)})
         write_whole(path, lambda partial: small.to_netcdf(partial, engine="scipy"))
+        known = _checksums(path.parent) if path.with_name(CHECKSUMS).is_file() else {}
+        known[path.name] = checksum(path.read_bytes())
+        text = json.dumps(known, indent=1, sort_keys=True) + "\n"
+        write_whole(path.with_name(CHECKSUMS), lambda partial: partial.write_text(text, encoding="utf-8"))
+
+
+def _checked(path: Path) -> bytes:
+    """The content of a record. Files may change their names: it must be what one of them held when it was written."""
+    content = path.read_bytes()
+    if checksum(content) not in _checksums(path.parent).values():
+        raise ValueError("it is not as it was written")
+    return content
+
+
+def _checksums(folder: Path) -> dict[str, str]:
+    return json.loads((folder / CHECKSUMS).read_text(encoding="utf-8"))
 
 
 def _said_by(path: Path) -> Mapping[str, Any]:

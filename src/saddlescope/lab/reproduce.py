@@ -13,7 +13,7 @@ from saddlescope.core.registry import subject
 from saddlescope.core.room import Room, room, rooms
 
 from .archive import Archive, Runs
-from .derived import Derived, Question, claims_on, verdicts_from
+from .derived import Derived, Question, ask, claims_on, verdicts_from
 from .judge import evidence_of
 from .outcome import Outcome
 from .plan import Plan
@@ -165,12 +165,12 @@ def _questions(choice: Chosen, requests: Asked, missing: Container[tuple[str, st
 
     for experiment in choice.experiments:
         if (name, experiment.name) not in missing and claims_on(choice.room, experiment.name):
-            yield Question("verdicts", name, experiment.name, full, runs(experiment.name))
+            yield ask("verdicts", name, experiment.name, full, runs(experiment.name))
     for figure in choice.figures:
         if not any((name, experiment) in missing for experiment in figure.experiments):
-            yield Question("figure", name, figure.name, full, runs(*figure.experiments))
+            yield ask("figure", name, figure.name, full, runs(*figure.experiments))
     for erratum in choice.room.errata if choice.whole else ():
-        yield Question("erratum", name, erratum.name)
+        yield ask("erratum", name, erratum.name)
 
 
 def _gathered(

@@ -27,8 +27,13 @@ class Request:
             raise BadArgument(f"runs of {self.system.name} cannot be stored: give it a `version`, which names its code")
 
     @cached_property
+    def sources(self) -> str:
+        """Hash of the code. Like the digest it travels to workers as it was when the run was asked for."""
+        return sources(type(self.system))
+
+    @cached_property
     def digest(self) -> str:
-        parts = [self.system.name, self.system.spec.to_json(), self.face, self._solver_settings(), sources(self.system)]
+        parts = [self.system.name, self.system.spec.to_json(), self.face, self._solver_settings(), self.sources]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
     def _solver_settings(self) -> str:

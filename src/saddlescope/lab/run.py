@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from saddlescope.core.errors import BadArgument
-from saddlescope.core.files import write_whole
+from saddlescope.core.errors import BadArgument, CannotGoOn
+from saddlescope.core.files import write_once
 from saddlescope.core.progress import Tick, silent
 from saddlescope.core.stage import Prediction
 from saddlescope.core.study import Study, check_trained
@@ -58,19 +58,17 @@ def train(
 def _take_folder(folder: Path, study: Study, seed: int) -> None:
     """Make it this run's own, or make sure that it is."""
     note = folder / "run.json"
-    about = {"system": study.name, "seed": seed, "spec": study.spec.to_dict()}
+    about = json.dumps({"system": study.name, "seed": seed, "spec": study.spec.to_dict()})
     if folder.exists() and not folder.is_dir():
         raise BadArgument(f"cannot keep {study.name} in {folder}: it is a file, and a study needs a folder")
-    if note.is_file():
-        if note.read_text(encoding="utf-8") != json.dumps(about):
-            raise BadArgument(f"cannot go on from {folder}: it holds another run, see {note}; name another folder")
-        return
     # A kill while the note was written leaves a hidden file.
     strangers = folder.exists() and any(not path.name.startswith(".") for path in folder.iterdir())
-    if strangers and not note.is_file():  # else another process of the same call has just taken it
-        raise BadArgument(f"cannot go on from {folder}: it holds no run; name another folder, or an empty one")
+    if strangers and not note.is_file():
+        raise CannotGoOn(f"cannot go on from {folder}: it holds no run; name another folder, or an empty one")
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(note, lambda partial: partial.write_text(json.dumps(about), encoding="utf-8"))
+    # Of two runs that take the folder at the same moment one writes the note, and the other finds it.
+    if not write_once(note, about) and note.read_text(encoding="utf-8") != about:
+        raise CannotGoOn(f"cannot go on from {folder}: it holds another run, see {note}; name another folder")
 
 
 def run_face(

@@ -16,7 +16,7 @@ def seal(folder: Path, name: str) -> None:
     name: what the folder is, so that the content of another one is not taken for its own.
     """
     files = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
-    sums = {place: _sum(path.read_bytes()) for place, path in files.items()}
+    sums = {place: checksum(path.read_bytes()) for place, path in files.items()}
     (folder / SEAL).write_text(json.dumps({"name": name, "files": sums}, indent=1) + "\n")
     for path in (*files.values(), folder / SEAL):
         sync(path)
@@ -29,15 +29,18 @@ def read_sealed(folder: Path, name: str) -> dict[str, bytes]:
 
     What is returned is what was checked: nothing is read a second time.
     """
+    paths = _walk(folder)  # before anything is opened: reading a pipe would wait for ever
     about = json.loads((folder / SEAL).read_text())
     if about["name"] != name:
         raise ValueError(f"it holds {about['name']}")
     found: dict[str, bytes] = {}
-    for path in _walk(folder):
+    for path in paths:
         place = path.relative_to(folder).as_posix()
         if place != SEAL:
             content = path.read_bytes()
-            if about["files"].get(place) != _sum(content):
+            if place not in about["files"]:
+                raise ValueError(f"{place} does not belong to it")
+            if about["files"][place] != checksum(content):
                 raise ValueError(f"{place} is not as it was written")
             found[place] = content
     if missing := sorted(set(about["files"]) - set(found)):
@@ -55,12 +58,16 @@ def sync(path: Path) -> None:
 
 
 def _walk(folder: Path) -> list[Path]:
-    """All files below a folder. A link, or a folder without a file, was never written."""
+    """All files below a folder. Links and empty folders are never written, so one that is there is damage; nor is
+    anything hidden, which file managers and notebooks leave behind, and which is not read.
+    """
     if folder.is_symlink():
         raise ValueError("it is a link")
     found = []
     with os.scandir(folder) as entries:
         for entry in sorted(entries, key=lambda one: one.name):
+            if entry.name.startswith("."):
+                continue
             if entry.is_dir(follow_symlinks=False):
                 inside = _walk(Path(entry.path))
                 if not inside:
@@ -73,5 +80,5 @@ def _walk(folder: Path) -> list[Path]:
     return found
 
 
-def _sum(content: bytes) -> str:
+def checksum(content: bytes) -> str:
     return hashlib.blake2b(content, digest_size=16).hexdigest()

@@ -8,10 +8,10 @@ training that is not done has its checkpoint beside them, `.unfinished-<name>.np
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
-import shutil
 import socket
 import sys
 import uuid
@@ -24,11 +24,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from saddlescope.core.errors import BadArgument
-from saddlescope.core.files import lock
+from saddlescope.core.files import lock, remove
 from saddlescope.core.stage import Prediction, Stage
 from saddlescope.core.study import Study
 
-from .closure import sources
 from .outcome import Origin, Outcome, outcome_of, predicted_outcome, strict
 from .request import Request
 from .seal import read_sealed, seal, sync
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Store:
-    """Runs below `root`. Several processes may use one store: who comes second finds the run there and drops his."""
+    """Runs below `root`. Several processes may use one store; the second writer of a run discards its copy."""
 
     def __init__(self, root: Path):
         self.root = root
@@ -61,13 +60,13 @@ class Store:
         self.sweep()
 
     def sweep(self) -> None:
-        """Remove what killed processes of this machine left half-written."""
+        """Remove what killed processes of this machine, or of this container, left half-written."""
         for depth in ("", "*/", "*/*/"):
             # pathlib's glob fails on a folder that another command removes meanwhile.
-            for partial in glob(f"{depth}{_PARTIAL}{socket.gethostname()}-*", root_dir=self.root):  # noqa: PTH207
+            for partial in glob(f"{depth}{_PARTIAL}{here()}-*", root_dir=self.root):  # noqa: PTH207
                 pid = partial.rsplit("-", 2)[1]
                 if pid.isdigit() and not _alive(int(pid)):
-                    _remove(self.root / partial)
+                    remove(self.root / partial)
 
     def look_again(self) -> None:
         """Forget what `about` has found: another process has changed something."""
@@ -80,6 +79,10 @@ class Store:
         """Where a long training keeps its checkpoint until it is done: a file; a study's is a folder."""
         suffix = "" if isinstance(request.system, Study) else ".npz"
         return self.folder(request).with_name(f".unfinished-{request.name}{suffix}")
+
+    def begin_anew(self, request: Request) -> str:
+        """Set the checkpoint aside, so that the training does not go on from it; says so."""
+        return f"it was set aside as {_aside(self.unfinished(request))}, and the run begun anew"
 
     @contextmanager
     def held(self, request: Request) -> Iterator[None]:
@@ -110,48 +113,76 @@ class Store:
             try:
                 partial.rename(final)
             except OSError:
-                if request not in self:  # else somebody was faster
+                if request not in self:  # otherwise another process wrote it first
                     raise
             sync(final.parent)
-            _remove(self.unfinished(request))
+            remove(self.unfinished(request))
         finally:
-            _remove(partial)
+            remove(partial)
 
     def about(self, request: Request) -> About:
         """What a stored run is. The whole run is looked through, once: a damaged one is set aside as by `load`."""
         if request.name not in self._known:
-            with self._sound(request):
-                files = read_sealed(self.folder(request), request.name)
-                self._known[request.name] = _about(files)
+            self._read(request)
         return self._known[request.name]
 
     def load(self, request: Request) -> list[Outcome]:
         """The outcomes of a stored run. One that is not as it was written is set aside, and missing from then on."""
-        with self._sound(request):
-            return _outcomes(request, read_sealed(self.folder(request), request.name))
-
-    @contextmanager
-    def _sound(self, request: Request) -> Iterator[None]:
+        files = self._read(request)
         try:
-            yield
-        except Exception as error:  # a damaged file may raise anything, from a decoder's error to a recursion
-            self._known.pop(request.name, None)
-            aside = self._set_aside(self.folder(request))
-            raise Damaged(f"{request.words}: the stored run was damaged ({error}); it was set aside as {aside}") from (
-                error
-            )
+            return _outcomes(request, files)
+        except Exception as error:
+            raise RuntimeError(
+                f"{request.words}: {self.folder(request)} is as it was written, but cannot be understood "
+                f"({type(error).__name__}: {error}); if the code that reads it is right, remove it: it is made again"
+            ) from error
 
-    def _set_aside(self, folder: Path) -> Path:
-        """Out of the way, for whoever wants to see what happened; of several with one name the last is kept."""
-        aside = folder.with_name(f"{_DAMAGED}{folder.name}")
-        _remove(aside)
-        with suppress(FileNotFoundError):  # another process was faster
-            folder.rename(aside)
-        return aside
+    def _read(self, request: Request) -> dict[str, bytes]:
+        """The files of a run, once their checksums are found to be right."""
+        folder = self.folder(request)
+        before = _identity(folder)
+        try:
+            files = read_sealed(folder, request.name)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            if isinstance(error, OSError) and error.errno in _NO_DAMAGE:
+                raise
+            self._known.pop(request.name, None)
+            raise Damaged(f"{request.words}: {self._set_aside(folder, before, error)}") from error
+        self._known[request.name] = _about(files)
+        return files
+
+    @staticmethod
+    def _set_aside(folder: Path, before: tuple[int, int] | None, error: Exception) -> str:
+        """Move a damaged run out of the way; says so."""
+        if before is None or _identity(folder) != before:
+            return f"the stored run was damaged ({error}); another process has taken it away"
+        return f"the stored run was damaged ({error}); it was set aside as {_aside(folder)}"
 
 
 class Damaged(RuntimeError):
     """A stored run is not what was written."""
+
+
+_NO_DAMAGE = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EACCES, errno.EPERM}
+"""Errors of reading that say nothing about the run: too many open files, no memory, no permission."""
+
+
+def _aside(path: Path) -> Path:
+    """Where it has been moved, so that a user can look at it; of several with one name the last is kept."""
+    aside = path.with_name(f"{_DAMAGED}{path.name.removeprefix('.')}")
+    remove(aside)
+    with suppress(FileNotFoundError):  # another process was faster
+        path.rename(aside)
+    return aside
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    """Differs for a folder of the same name that was made anew; None where there is none."""
+    try:
+        found = folder.lstat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
 class About(NamedTuple):
@@ -226,16 +257,17 @@ _DAMAGED = ".damaged-"
 _PARTIAL = ".partial-"
 
 
-def _remove(path: Path) -> None:
-    """A folder with all it holds, a file, or a link but not what it leads to."""
-    if path.is_symlink() or path.is_file():
-        path.unlink(missing_ok=True)
-    else:
-        shutil.rmtree(path, ignore_errors=True)
-
-
 def _partial_name() -> str:
-    return f"{_PARTIAL}{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+    return f"{_PARTIAL}{here()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+
+
+@cache
+def here() -> str:
+    """Where the numbers of processes mean something: this machine, or one of its containers."""
+    space = ""
+    with suppress(OSError):
+        space = f".{Path('/proc/self/ns/pid').stat().st_ino}"
+    return f"{socket.gethostname()}{space}"
 
 
 def _alive(pid: int) -> bool:
@@ -260,7 +292,7 @@ def _meta(request: Request, outcomes: Sequence[Outcome]) -> dict[str, Any]:
             "result": outcomes[0].result if len(outcomes) == 1 else _results(outcomes),
             "solver": outcomes[0].solver,
             "seconds": sum(outcome.seconds for outcome in outcomes),
-            "sources": sources(request.system),
+            "sources": request.sources,
             "argv": sys.argv,
             "dtype": about["dtype"] if study else "float64",
             "device": about["device"] if study else "cpu" if request.face != "train" else _device(),
@@ -284,7 +316,7 @@ def _device() -> str:
 
 @cache
 def machine() -> str:
-    """What a reader should know of the machine that this is: no name, which is nobody's business."""
+    """This machine in words; without its name, which is private."""
     import platform
 
     return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"

@@ -120,25 +120,32 @@ def verdicts(
 ) -> Rows:
     """A line for each paper, then the refuted claims, or all of them. seconds: of each paper's runs."""
     papers = _table("", "system", *COLOURS, "time of its runs")
+    papers.columns[0].no_wrap = True
     for name, spent in seconds.items():
-        counts = [sum(row["system"] == name and row["verdict"] == word for row in rows) for word in COLOURS]
+        counts = [sum(row["verdict"] == word for row in _of(name, rows)) for word in COLOURS]
         papers.add_row(name, *map(str, counts), duration(spent))
     shown = rows if everything else [row for row in rows if row["verdict"] == "refuted"]
-    parts: list[Any] = [papers, _claims(shown, everything)] if shown else [papers]
+    tables = [_claims(name, found, everything) for name in seconds if (found := _of(name, shown))]
     counts = ", ".join(f"{sum(row['verdict'] == word for row in rows)} {word}" for word in COLOURS)
     reasons = sorted({f"undecided: {row['reason']}" for row in rows if row["verdict"] == "undecided"})
     more = "" if everything else "; --all lists every claim"
-    return Rows(rows, [*parts, *reasons, f"{counts}; the report: {page}{more}"])
+    return Rows(rows, [papers, *tables, *reasons, f"{counts}; the report: {page}{more}"])
 
 
-def _claims(rows: Sequence[dict[str, Any]], everything: bool) -> Table:
-    table = _table("every claim" if everything else "refuted", "system", "verdict", "claim", "value", "bound", "source")
-    for column in table.columns[:3]:
-        column.no_wrap = True
+def _of(system: str, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [row for row in rows if row["system"] == system]
+
+
+def _claims(system: str, rows: Sequence[dict[str, Any]], everything: bool) -> Table:
+    """In a narrow terminal words may be broken over lines; numbers may not."""
+    title = system if everything else f"{system}: refuted"
+    table = _table(title, *["verdict"] * everything, "claim", "value", "bound", "source")
+    for column in table.columns:
+        column.no_wrap = column.header not in ("claim", "source")
     for row in rows:
-        value, bound = number(row["value"], 3), number(row["bound"], 3)
-        verdict = f"[{COLOURS[row['verdict']]}]{row['verdict']}[/]"
-        table.add_row(row["system"], verdict, row["claim"], value, bound, row["source"].partition(", ")[2])
+        verdict = [f"[{COLOURS[row['verdict']]}]{row['verdict']}[/]"] * everything
+        numbers = (number(row["value"], 3), number(row["bound"], 3))
+        table.add_row(*verdict, row["claim"], *numbers, row["source"].partition(", ")[2])
     return table
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,8 +10,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from saddlescope.core.errors import BadArgument
+from saddlescope.core.errors import CannotGoOn
 from saddlescope.core.files import write_whole
+
+CHECKSUM = "checksum"
 
 
 class Saved(NamedTuple):
@@ -42,7 +45,8 @@ def save(
         tensors |= {f"moments.{place}.{name}": tensor for name, tensor in state.items()}
     metadata = {"run": identity, "epoch": str(epoch), "seconds": json.dumps(seconds), "curves": json.dumps(curves)}
     on_host = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    write_whole(path, lambda partial: save_file(on_host, partial, metadata))
+    sealed = {**metadata, CHECKSUM: checksum_of(metadata, on_host)}
+    write_whole(path, lambda partial: save_file(on_host, partial, sealed))
 
 
 def load(path: Path, identity: str) -> Saved | None:
@@ -51,7 +55,7 @@ def load(path: Path, identity: str) -> Saved | None:
         return None
     found = read(path)
     if found.run != identity:
-        raise BadArgument(f"{path} belongs to another run ({found.run}, not {identity}): give this one its own folder")
+        raise CannotGoOn(f"{path} belongs to another run ({found.run}, not {identity}): give this one its own folder")
     return found
 
 
@@ -63,10 +67,14 @@ def read(path: Path) -> Saved:
         with safe_open(path, "pt") as file:
             metadata = file.metadata()
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (no mapping)
+        if metadata.pop(CHECKSUM) != checksum_of(metadata, tensors):
+            raise ValueError("it is not as it was written")
         epoch, seconds = int(metadata["epoch"]), json.loads(metadata["seconds"])
         curves, run = json.loads(metadata["curves"]), metadata["run"]
+    except MemoryError:
+        raise  # the file may be sound
     except Exception as error:  # a damaged file may raise anything
-        raise BadArgument(f"{path} cannot be read ({error}): delete it to begin this run again") from error
+        raise CannotGoOn(f"{path} cannot be read ({error}): delete it to begin this run again") from error
     return Saved(path, run, epoch, seconds, _below(tensors, "weights."), _below(tensors, "moments."), curves)
 
 
@@ -92,9 +100,18 @@ def _check_fit(saved: Saved, model: torch.nn.Module, optimizer: torch.optim.Opti
     for wanted, found in ((weights, saved.weights), (moments, saved.moments)):
         for name in sorted(wanted.keys() | found.keys()):
             if name not in wanted or name not in found or wanted[name] != found[name].shape:
-                raise BadArgument(
+                raise CannotGoOn(
                     f"{saved.path} is not of this network ({name} differs): delete it to begin this run again"
                 )
+
+
+def checksum_of(metadata: Mapping[str, str], tensors: Mapping[str, torch.Tensor]) -> str:
+    found = hashlib.blake2b(json.dumps(metadata, sort_keys=True).encode(), digest_size=16)
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        found.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return found.hexdigest()
 
 
 def _below(tensors: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:

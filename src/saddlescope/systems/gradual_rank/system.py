@@ -55,8 +55,11 @@ class Diagonal(System):
         """What alpha and the seed do not change, shared by all runs of it (a forecast.Problem)."""
         key = self.problem_key
         if key not in _PROBLEMS:
+            from saddlescope.core.precision import start_with_one_thread
+
             from .forecast import Problem
 
+            start_with_one_thread()
             if len(_PROBLEMS) >= MOST_PROBLEMS:
                 _PROBLEMS.pop(next(iter(_PROBLEMS)))
             _PROBLEMS[key] = Problem(*self.arrays_of_problem(), self.objective, self.size)
