@@ -18,6 +18,7 @@ import pytest
 
 from saddlescope.core.progress import progress
 from saddlescope.lab.seal import read_sealed
+from saddlescope.show.tables import verdicts
 
 from .conftest import example_code
 from .synthetic import RUNS, install
@@ -263,6 +264,12 @@ def test_it_ends_with_a_line_for_each_paper(call, undisturbed):
     assert re.search(r"drops\s+│\s+1 │\s+0 │\s+0 │\s+\S+ s", short) and "--all lists every claim" in short
     assert "falls" not in short and re.search(r"\bdrops\b.*│ supported │ falls", whole, re.S)
     assert "1 supported, 0 refuted, 0 undecided; the report:" in short
+
+
+def test_what_is_undecided_is_counted_by_reason():
+    row = {"system": "drops", "claim": "falls", "value": None, "bound": 1.0, "source": "a, b", "verdict": "undecided"}
+    printed = verdicts([{**row, "reason": why} for why in ("no GPU", "needs --full", "no GPU")], {"drops": 1.0}, Path())
+    assert printed[-3:-1] == ["1 undecided: needs --full", "2 undecided: no GPU"]
 
 
 def test_a_pipe_hears_a_line_now_and_then(monkeypatch, capsys):

@@ -7,6 +7,7 @@ import json
 import math
 import re
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -127,9 +128,10 @@ def verdicts(
     shown = rows if everything else [row for row in rows if row["verdict"] == "refuted"]
     tables = [_claims(name, found, everything) for name in seconds if (found := _of(name, shown))]
     counts = ", ".join(f"{sum(row['verdict'] == word for row in rows)} {word}" for word in COLOURS)
-    reasons = sorted({f"undecided: {row['reason']}" for row in rows if row["verdict"] == "undecided"})
+    reasons = Counter(row["reason"] for row in rows if row["verdict"] == "undecided")
+    undecided = [f"{count} undecided: {reason}" for reason, count in sorted(reasons.items())]
     more = "" if everything else "; --all lists every claim"
-    return Rows(rows, [papers, *tables, *reasons, f"{counts}; the report: {page}{more}"])
+    return Rows(rows, [papers, *tables, *undecided, f"{counts}; the report: {page}{more}"])
 
 
 def _of(system: str, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
