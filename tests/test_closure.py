@@ -164,6 +164,27 @@ def test_a_plug_in_counts_with_its_package_and_no_library(tmp_path, monkeypatch)
     assert OURS / "systems" / "linear_icl" / "system.py" in closure([*files, *files_of(type(ss.system("linear_icl")))])
 
 
+@pytest.mark.parametrize("name", ["mylab", "rank_experiments"])
+def test_what_is_imported_from_a_package_itself_counts(tmp_path, name):
+    """Whatever the package is called: one's own project may well end in a word for analysis."""
+    place = tmp_path / name
+    place.mkdir()
+    (place / "__init__.py").write_text("RATE = 1\n")
+    (place / "theory.py").write_text("X = 1\n")
+    (place / "my_figures.py").write_text("")
+    system = place / "system.py"
+
+    def found():
+        return {file.name for file in closure([system])}
+
+    system.write_text(f"from {name}.theory import X\n")
+    assert found() == {"system.py", "theory.py"}
+    system.write_text("from . import theory, my_figures\n")
+    assert found() == {"system.py", "theory.py"}
+    system.write_text("from . import theory, RATE\n")
+    assert found() == {"system.py", "theory.py", "__init__.py"}
+
+
 def test_the_way_to_the_package_does_not_matter(tmp_path):
     """A link to a checkout, say: the runs of one are those of the other."""
     (tmp_path / "saddlescope").symlink_to(OURS)

@@ -36,20 +36,50 @@ def end(count_file):
 
 
 def take_turns(part):
-    """("ends", file) ends its worker now and then; ("long", seconds) is there each time, and is not the reason."""
+    """("ends", file) ends its worker now and then; ("long", seconds) only takes a while."""
     kind, what = part
     end(what) if kind == "ends" else time.sleep(what)
 
 
-def test_work_that_was_there_when_others_lost_their_worker_is_not_blamed(tmp_path):
-    parts: list = [("long", 1.0)]
+def begin_long(part):
+    """As above, with a line in a file each time a long part begins."""
+    kind, what = part
+    if kind == "long":
+        with what.open("a") as file:
+            file.write("begun\n")
+        time.sleep(1.0)
+    else:
+        end(what)
+
+
+def test_a_lost_worker_costs_its_own_work_alone(tmp_path):
+    parts: list = [("long", tmp_path / "long")]
     for name in "abc":
         (tmp_path / name).write_text("x")
         parts.append(("ends", tmp_path / name))
     notes: list[str] = []
-    done = [part for part, _ in on_cores(take_turns, parts, 2, note=notes.append)]
+    done = [part for part, _ in on_cores(begin_long, parts, 2, note=notes.append)]
     assert sorted(map(str, done)) == sorted(map(str, parts))
-    assert notes and all("lost" in words and "memory" not in words for words in notes)
+    assert len(notes) == 3 and all("lost" in words and "memory" not in words for words in notes)
+    assert (tmp_path / "long").read_text() == "begun\n"
+
+
+class Choosy(Exception):
+    """Cannot be made again from its own arguments, as a worker's error is."""
+
+    def __init__(self, name, size):
+        super().__init__(f"{name} of size {size}")
+
+
+def fail(part):
+    raise Choosy("a part", part)
+
+
+def test_an_error_that_cannot_travel_is_told_all_the_same():
+    notes: list[str] = []
+    with pytest.raises(RuntimeError, match="Choosy: a part of size 7"):
+        list(on_cores(fail, [7], 2, note=notes.append))
+    assert not notes
 
 
 def test_work_that_always_loses_its_worker_is_named(tmp_path):

@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import json
 import os
+import shutil
 import sys
 import threading
 from importlib.metadata import distributions
@@ -437,6 +438,46 @@ def test_two_at_once_share_a_folder_one_after_the_other(store, monkeypatch):
     second.join(30)
     assert not second.is_alive()
     assert [path.name for path in store.folder(asked).parent.iterdir()] == [asked.name]
+
+
+def test_two_trainings_do_not_write_to_one_folder_at_once(tmp_path):
+    refused = []
+
+    def interfere(share, words=""):
+        with pytest.raises(BadArgument, match="another training is writing to it"):
+            ss.train(walk(), save=tmp_path / "kept")
+        refused.append(share)
+
+    whole = ss.train(walk(), save=tmp_path / "kept", tick=interfere)
+    assert refused and not list(tmp_path.glob(".*"))
+    assert ss.train(walk(), save=tmp_path / "kept")["loss"].equals(whole["loss"])
+
+
+def no_text(folder):
+    note = folder / "run.json"
+    content = bytearray(note.read_bytes())
+    content[5] ^= 0x80
+    note.write_bytes(content)
+
+
+def a_file(folder):
+    shutil.rmtree(folder)
+    folder.write_text("")
+
+
+def a_link_to_nowhere(folder):
+    shutil.rmtree(folder)
+    folder.symlink_to(folder.parent / "nowhere" / "at" / "all")
+
+
+@pytest.mark.parametrize("damage", [no_text, a_file, a_link_to_nowhere])
+def test_a_damaged_folder_is_set_aside_and_the_run_begun_anew(store, damage):
+    asked, notes = request(), []
+    folder = store.unfinished(asked)
+    ss.train(asked.system, save=folder)
+    damage(folder)
+    perform(store, asked, note=notes.append)
+    assert asked in store and len(notes) == 1 and "begun anew" in notes[0]
 
 
 def test_of_two_runs_that_take_a_folder_at_once_one_is_refused(tmp_path):

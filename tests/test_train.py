@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import os
+import re
 
 import jax
 import numpy as np
 import pytest
 
-from saddlescope.core.errors import BadArgument
+from saddlescope.core.errors import BadArgument, CannotGoOn
 from saddlescope.core.registry import system
 from saddlescope.core.system import Start
 from saddlescope.dynamics import train as engine
@@ -284,6 +286,65 @@ def test_stage_marks_of_a_lasting_rise():
 def test_frozen_records():
     with pytest.raises(dataclasses.FrozenInstanceError):
         system("linear_icl").spec.heads = 3
+
+
+class Stopped(Exception):
+    pass
+
+
+def stop_after(step):
+    def tick(share, words=""):
+        # "step 1,000 of 2,128, loss ..."
+        if int(words.split()[1].replace(",", "")) >= step:
+            raise Stopped
+
+    return tick
+
+
+def test_a_training_is_taken_up_after_it_was_prolonged(tmp_path, monkeypatch):
+    """Wherever it was stopped, and when it had ended."""
+    chosen, file = system("linear_icl/next_token", "tiny_sample"), tmp_path / "run.npz"
+    whole = train(chosen)
+    first = engine._steps(chosen, chosen.predict(chosen.start(0)), chosen.start(0).frame)[0]
+    assert whole.attrs["steps"] == 2 * first
+    monkeypatch.setattr(engine, "SAVE_EVERY", -1.0)
+    for step in (first // 2, first + first // 3, 2 * first):
+        file.unlink(missing_ok=True)
+        with pytest.raises(Stopped):
+            train(chosen, save=file, tick=stop_after(step))
+        train(chosen, save=file)
+        assert train(chosen, save=file).equals(whole)
+
+
+def test_a_training_that_has_arrived_goes_no_further(tmp_path):
+    chosen = system("sparse_attention", "tiny")
+    first = train(chosen, save=tmp_path / "run.npz")
+    assert chosen.ends_on_arrival and train(chosen, save=tmp_path / "run.npz").equals(first)
+
+
+def test_a_checkpoint_with_a_shortened_array_is_no_saved_run(tmp_path):
+    """NumPy reads as far as the array's own header says, and a checksum that is not reached is not looked at."""
+    file = tmp_path / "run.npz"
+    train(system("linear_icl", "tiny", steps=650), save=file, snapshots=range(650))
+    sound = file.read_bytes()
+    places = [found.start() + 1 for found in re.finditer(rb"\(651,", sound)]
+    assert len(places) > 3
+    for place in places:
+        file.write_bytes(sound[:place] + b"4" + sound[place + 1 :])
+        with pytest.raises(CannotGoOn, match="no saved run"):
+            train(system("linear_icl", "tiny", steps=900), save=file)
+
+
+def test_a_lack_of_file_handles_is_no_damage(tmp_path, monkeypatch):
+    file = tmp_path / "run.npz"
+    train(system("linear_icl", "tiny", steps=5), save=file)
+
+    def refuse(*_, **__):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(np, "load", refuse)
+    with pytest.raises(OSError, match="Too many open files"):
+        train(system("linear_icl", "tiny", steps=9), save=file)
 
 
 def test_two_trainings_do_not_share_a_file(tmp_path):

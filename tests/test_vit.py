@@ -589,6 +589,31 @@ def test_the_record_says_how_long_it_took():
     assert "H200" in attrs["device"]
 
 
+def test_a_record_under_another_name_is_known_by_what_it_says(tmp_path):
+    shutil.copytree(RESULTS / "vit" / "runs", tmp_path / "vit" / "runs")
+    (asked,) = requests_of(choose(["vit"])[0].room.experiments["cifar"], True)
+    sound = Records(RESULTS).path(asked)
+    place = tmp_path / "vit" / "runs" / sound.name
+    place.rename(place.with_name("renamed.nc"))
+    assert Records(tmp_path).load(asked).final_loss == Records(RESULTS).load(asked).final_loss
+    other = next(path for path in sound.parent.glob("*.nc") if path != sound)
+    place.with_name("renamed.nc").unlink()
+    shutil.copy(other, place)
+    assert asked not in Records(tmp_path)  # another run, under this one's name
+
+
+def test_a_record_that_is_damaged_where_it_says_what_it_is(tmp_path):
+    shutil.copytree(RESULTS / "vit" / "runs", tmp_path / "vit" / "runs")
+    (asked,) = requests_of(choose(["vit"])[0].room.experiments["cifar"], True)
+    place = tmp_path / "vit" / "runs" / Records(RESULTS).path(asked).name
+    content = place.read_bytes()
+    for name in (b"spec", b"system"):
+        at = content.index(name)
+        place.write_bytes(content[:at] + b"S" + content[at + 1 :])
+        with pytest.raises(BadArgument, match="not as it was written"):
+            assert asked in Records(tmp_path)
+
+
 def test_records_of_records_are_the_same(recorded, tmp_path):
     """A record is not thinned twice, and its provenance is handed on."""
     from saddlescope.lab.record import record

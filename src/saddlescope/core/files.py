@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import csv
+import errno
 import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+
+from .errors import BadArgument
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
@@ -62,6 +65,26 @@ def lock(path: Path, *, wait: bool) -> Iterator[None]:
                 finally:
                     path.unlink(missing_ok=True)
                 return
+
+
+@contextmanager
+def owned(path: Path) -> Iterator[None]:
+    """One training at a time writes to a file or folder: two would take each other's checkpoint away."""
+    place = path.absolute()
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(lock(place.with_name(f".{place.name}.lock"), wait=False))
+        except BlockingIOError:
+            raise BadArgument(f"cannot save to {path}: another training is writing to it; name another one") from None
+        yield
+
+
+def may_be_sound(error: Exception) -> bool:
+    """Whether an error of reading says nothing about the file: no memory, no permission, too many open files."""
+    return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in _NOT_THE_FILE)
+
+
+_NOT_THE_FILE = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EACCES, errno.EPERM}
 
 
 def _is_still(path: Path, handle: int) -> bool:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from saddlescope.core.errors import BadArgument, CannotGoOn
-from saddlescope.core.files import lock, write_whole
-
-
-@contextmanager
-def owned(path: Path | None) -> Iterator[None]:
-    """One training at a time writes to a file: two would take each other's checkpoint away."""
-    if path is None:
-        yield
-        return
-    guard = path.with_name(f".{path.name}.lock")
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(lock(guard, wait=False))
-        except BlockingIOError:
-            raise BadArgument(f"cannot save to {path}: another training is writing to it; name another file") from None
-        yield
+from saddlescope.core.errors import CannotGoOn
+from saddlescope.core.files import may_be_sound, write_whole
 
 
 def store(path: Path, identity: str, carry: Any, rows: dict, crossed: set[int]) -> None:
@@ -57,6 +40,9 @@ def load(path: Path, identity: str, like: Any) -> tuple[Any, dict, set[int]]:
         raise CannotGoOn(f"cannot go on from {path}: it is no file; remove it to start anew, or name another one")
     try:
         with np.load(path, allow_pickle=False) as file:
+            # NumPy reads no further than an array's header says: one made shorter would not be checked to its end.
+            if (damaged := file.zip.testzip()) is not None:
+                raise ValueError(f"{damaged} is not as it was written")
             arrays = {name: file[name] for name in file.files}
         about = json.loads(str(arrays["about"]))
         leaves, structure = jax.tree.flatten(like)
@@ -64,9 +50,9 @@ def load(path: Path, identity: str, like: Any) -> tuple[Any, dict, set[int]]:
         steps, elapsed = arrays["steps"], arrays["elapsed"]
         names = [name for name in arrays if name.startswith("row_")]
         identity_found, crossed = str(about["identity"]), {int(number) for number in about["crossed"]}
-    except MemoryError:
-        raise  # the file may be sound
     except Exception as error:  # a damaged file may raise anything
+        if may_be_sound(error):
+            raise
         raise CannotGoOn(f"cannot go on from {path}: it is no saved run ({error}); remove it to start anew") from error
     if identity_found != identity:
         raise CannotGoOn(f"cannot go on from {path}: it holds {identity_found}, not {identity}; name another file")

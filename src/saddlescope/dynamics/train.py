@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time as wall
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import cache, partial
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,6 +15,7 @@ import numpy as np
 import optax
 
 from saddlescope.core.errors import BadArgument
+from saddlescope.core.files import owned
 from saddlescope.core.precision import on_device
 from saddlescope.core.progress import Tick, silent
 from saddlescope.core.spec import LARGEST_INT
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
 
 CHUNK = 4096
 """Most steps in one compiled call: the bar moves, Ctrl-C answers, passages are looked for after each."""
+
+SAVE_EVERY = 10.0
+"""Seconds between two writings of the file that a stopped training goes on from."""
 
 SNAPSHOTS = 400
 
@@ -80,10 +85,14 @@ def train(
         prediction = system.predict(start)
     steps, prolong = _steps(system, prediction, start.frame)
     ends_on_arrival = prolong and system.ends_on_arrival
-    with checkpoint.owned(save):
+    with nullcontext() if save is None else owned(save):
         run = _Run(system, seed, start, prediction, save)
-        run.advance(_snapshot_steps(snapshots, 0, steps), steps, tick, ends_on_arrival)
-        for _ in range(PROLONGATIONS if prolong and not ends_on_arrival else 0):
+        first, left = 0, PROLONGATIONS if prolong and not ends_on_arrival else 0
+        while left and int(run.carry.step) > steps:  # it had been prolonged when it was stopped
+            first, steps, left = steps, 2 * steps, left - 1
+        if not (ends_on_arrival and arrived(system, run.last, prediction)):
+            run.advance(_snapshot_steps(snapshots, first, steps), steps, tick, ends_on_arrival)
+        for _ in range(left):
             if run.diverged is not None or arrived(system, run.last, prediction):
                 break
             steps *= 2
@@ -190,7 +199,7 @@ class _Run:
                 self._record(self.carry)
             here = there
             tick(here / steps, f"step {here:,} of {steps:,}, loss {float(self.last['loss']):.4g}")
-            if self.save is not None and wall.monotonic() - saved > 10:
+            if self.save is not None and wall.monotonic() - saved > SAVE_EVERY:
                 self._save()
                 saved = wall.monotonic()
             if ends_on_arrival and arrived(self.system, self.last, self.prediction):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import inspect
+import itertools
 from collections.abc import Iterable, Iterator, Set
 from functools import cache
 from pathlib import Path
@@ -79,29 +80,34 @@ def closure(files: Iterable[Path], leave_out: Set[str] = ANALYSIS_MODULES) -> se
     while queue:
         if (here := queue.pop()) not in found:
             found.add(here)
-            for parts, file in _imported(here):
-                if leave_out & {part.rpartition("_")[2] for part in parts}:
-                    continue
+            for file in _imported(here):
                 # This package's own __init__ holds lazy names, and the version, which changes no number.
                 ours = file != OURS / "__init__.py" and any(file.is_relative_to(package) for package in packages)
-                if ours and file.is_file():
+                if ours and file.is_file() and not leave_out & _last_words(file):
                     queue.append(file)
     return found
 
 
-def _imported(here: Path) -> list[tuple[tuple[str, ...], Path]]:
-    """Modules that a file imports, by their names and where they may be: files, or packages."""
+def _last_words(file: Path) -> set[str]:
+    """Of the names of a module and of the packages that it is in, but for the outermost, which is all of a project:
+    that may well be called my_experiments."""
+    parts = file.relative_to(_outside(file)).with_suffix("").parts
+    return {part.rpartition("_")[2] for part in parts[1:] or parts}
+
+
+def _imported(here: Path) -> list[Path]:
+    """Where the modules may be that a file imports: files, or packages."""
     return _imported_then(here, here.stat().st_mtime_ns)
 
 
 @cache
-def _imported_then(here: Path, moment: int) -> list[tuple[tuple[str, ...], Path]]:
+def _imported_then(here: Path, moment: int) -> list[Path]:
     """moment: when the file was last written, so that one which has changed is read again."""
     found = []
     for node in _run_nodes(ast.parse(here.read_text(encoding="utf-8"))):
         for origin, parts in _named(here, node):
             place = origin.joinpath(*parts)
-            found += [(tuple(parts), file) for file in (place.with_suffix(".py"), place / "__init__.py")]
+            found += [place.with_suffix(".py"), place / "__init__.py"]
     return found
 
 
@@ -124,10 +130,15 @@ def _named(here: Path, node: ast.AST) -> Iterator[tuple[Path, list[str]]]:
             yield from ((origin, alias.name.split(".")) for alias in node.names)
     elif isinstance(node, ast.ImportFrom):
         base = node.module.split(".") if node.module else []
-        # A name that is imported may be a module itself; "from . import x" says nothing of the package around x.
-        for parts in [*([base] if base else []), *([*base, alias.name] for alias in node.names)]:
-            for origin in [here.parents[node.level - 1]] if node.level else _origins(here):
-                yield origin, parts
+        origins = [here.parents[node.level - 1]] if node.level else _origins(here)
+        # A name that is imported may be a module itself; "from . import x" says nothing of the package around it then.
+        modules = [[*base, alias.name] for alias in node.names]
+        around = [base] if base or not all(_is_module(origins[0].joinpath(*parts)) for parts in modules) else []
+        yield from itertools.product(origins, [*around, *modules])
+
+
+def _is_module(place: Path) -> bool:
+    return place.with_suffix(".py").is_file() or (place / "__init__.py").is_file()
 
 
 def _origins(here: Path) -> list[Path]:

@@ -63,7 +63,7 @@ class Plan:
             self._side_by_side(ready, workers, tick, note)
         except OSError as error:
             store = self.archive.store
-            if error.filename and not Path(error.filename).resolve().is_relative_to(store.root.resolve()):
+            if error.filename and not Path(error.filename).absolute().is_relative_to(store.root.absolute()):
                 raise  # no fault of the store: a study could not read its data
             kept = self.runs - len(self.to_make)
             raise RuntimeError(

@@ -4,25 +4,35 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
+from functools import partial
 from multiprocessing import connection
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from saddlescope.core.compilation import compilation_settings, pass_over_damaged_code
 
-SUSPECT = 2
-"""Losses after which a part runs by itself: if its worker is lost then too, the part is the reason."""
+ATTEMPTS = 3
+"""How many workers a part may lose before it is taken for the reason."""
 
 
 def cores() -> int:
     return os.cpu_count() or 1
+
+
+class _Running(NamedTuple):
+    """part: what the worker does.  kills: for want of memory, when it began."""
+
+    part: Any
+    worker: ProcessPoolExecutor
+    kills: int
 
 
 def on_cores(
@@ -39,66 +49,91 @@ def on_cores(
     again.
     """
     todo, lost = deque(parts), Counter[int]()
-    while todo:
-        begun: dict[Future[Any], Any] = {}
-        with _pool(workers) as pool:
-            processes, killed = pool._processes, 0
-            try:
-                while todo or begun:
-                    while todo and len(begun) < _at_once(workers, lost, (*begun.values(), todo[0])):
-                        begun[pool.submit(job, todo[0])] = todo[0]
-                        todo.popleft()  # only now: a pool that has just broken accepts nothing
-                    killed = _kills_for_memory()
-                    done, _ = wait(begun, return_when=FIRST_COMPLETED)
-                    for future in done:
+    running: dict[Future[Any], _Running] = {}
+    everyone: list[ProcessPoolExecutor] = []
+    idle: list[ProcessPoolExecutor] = []
+    with _worker_environment():
+        try:
+            while todo or running:
+                while todo and len(running) < workers:
+                    future, worker = _begin(partial(_told, job, todo[0]), idle, everyone)
+                    running[future] = _Running(todo.popleft(), worker, _kills_for_memory())
+                done, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    try:
                         result = future.result()
-                        part = begun.pop(future)
+                    except BrokenProcessPool:
+                        part, worker, kills = running.pop(future)
+                        todo.appendleft(part)
+                        memory = _was_killed(worker) and _kills_for_memory() > kills
+                        if memory and workers > 1:
+                            workers //= 2
+                            note(
+                                "memory ran out and a worker process was killed: its work is done again, "
+                                f"{workers} at a time"
+                            )
+                            continue
+                        lost[id(part)] += 1
+                        _end_if_hopeless(part, lost[id(part)], memory)
+                        note("a worker process was lost: its work is done again")
+                    else:
+                        part, worker, _ = running.pop(future)
+                        if len(running) + len(idle) < workers:
+                            idle.append(worker)
+                        else:
+                            worker.shutdown()
                         lost.pop(id(part), None)
                         todo.extend(more(part))
                         yield part, result
-                return
-            except BrokenProcessPool:
-                pass
-            except BaseException:
-                _abandon(pool)
-                raise
-        # All processes have ended: those that were not killed from outside were told to.
-        by_kernel = any(process.exitcode == -signal.SIGKILL for process in processes.values())
-        memory = by_kernel and _kills_for_memory() > killed
-        again = []
-        for future, part in begun.items():
-            if future.done() and future.exception() is None:
-                todo.extend(more(part))
-                yield part, future.result()
-            else:
-                again.append(part)
-        todo.extendleft(reversed(again))
-        if memory and workers > 1:
-            workers //= 2
-            note(f"memory ran out and a worker process was killed: its work is done again, {workers} at a time")
-            continue
-        for part in again:
-            lost[id(part)] += 1
-            if len(again) == 1 and lost[id(part)] > SUSPECT:
-                why = "memory ran out" if memory else "it was killed, or it crashed"
-                raise RuntimeError(
-                    f"the worker process of {getattr(part, 'words', part)} was lost {lost[id(part)]} times ({why}); "
-                    "finished runs are kept"
-                )
-        note("a worker process was lost: its work is done again")
+        except BaseException:
+            _abandon(everyone)
+            raise
+        for worker in idle:
+            worker.shutdown()
 
 
-def _at_once(workers: int, lost: Mapping[int, int], parts: Iterable[Any]) -> int:
-    """How many parts run side by side: one that was there at several losses runs by itself."""
-    return 1 if any(lost.get(id(part), 0) >= SUSPECT for part in parts) else workers
-
-
-@contextmanager
-def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
+def _begin(
+    call: Callable[[], Any], idle: list[ProcessPoolExecutor], everyone: list[ProcessPoolExecutor]
+) -> tuple[Future[Any], ProcessPoolExecutor]:
+    """Give a call to an idle worker, or to a new one. Each is a pool of its own: if one is lost, the others go on."""
+    while idle:
+        worker = idle.pop()
+        try:
+            return worker.submit(call), worker
+        except BrokenProcessPool:  # lost while it was idle
+            worker.shutdown()
     # spawn: a forked process would inherit jax's threads in an unknown state.
-    context = multiprocessing.get_context("spawn")
-    with _worker_environment(), ProcessPoolExecutor(workers, mp_context=context, initializer=_begin) as pool:
-        yield pool
+    worker = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=_set_up)
+    everyone.append(worker)
+    return worker.submit(call), worker
+
+
+def _told(job: Callable[[Any], Any], part: Any) -> Any:
+    """An error that cannot travel between processes would look like a worker that was lost."""
+    try:
+        return job(part)
+    except Exception as error:
+        try:
+            pickle.loads(pickle.dumps(error))
+        except Exception:
+            raise RuntimeError(f"{type(error).__name__}: {error}") from None
+        raise
+
+
+def _was_killed(worker: ProcessPoolExecutor) -> bool:
+    """Whether the process of a broken pool was killed from outside."""
+    processes = list((worker._processes or {}).values())
+    worker.shutdown()  # afterwards it is known how they ended
+    return any(process.exitcode == -signal.SIGKILL for process in processes)
+
+
+def _end_if_hopeless(part: Any, times: int, memory: bool) -> None:
+    if times == ATTEMPTS:
+        why = "memory ran out" if memory else "it was killed, or it crashed"
+        raise RuntimeError(
+            f"the worker process of {getattr(part, 'words', part)} was lost {times} times ({why}); "
+            "finished runs are kept"
+        )
 
 
 def _kills_for_memory() -> int:
@@ -111,20 +146,21 @@ def _kills_for_memory() -> int:
     return found
 
 
-def _abandon(pool: ProcessPoolExecutor) -> None:
+def _abandon(workers: Sequence[ProcessPoolExecutor]) -> None:
     """Stop at once: running jobs are of no use any more, and waiting for them would make Ctrl-C look broken."""
-    running = list(pool._processes.values())
-    for process in running:
+    processes = [process for worker in workers for process in (worker._processes or {}).values()]
+    for process in processes:
         process.terminate()
-    for process in running:
+    for process in processes:
         process.join(5)
         process.kill()
-    # Waiting is short, the workers being gone, and needed: a pool left alone closes the pipe that the interpreter
+    # Waiting is short, the processes being gone, and needed: a pool left alone closes the pipe that the interpreter
     # writes to on its way out, which is a traceback by chance.
-    pool.shutdown(wait=True, cancel_futures=True)
+    for worker in workers:
+        worker.shutdown(wait=True, cancel_futures=True)
 
 
-def _begin() -> None:
+def _set_up() -> None:
     pass_over_damaged_code()
     _follow_parent()
 

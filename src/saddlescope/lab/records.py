@@ -56,12 +56,18 @@ class Records:
     def path(self, request: Request) -> Path:
         """Of the record of this run; where there is none, of a new one."""
         study, seed = request.system, request.seeds[0]
+        usual_place = self.folder / study.name.partition("/")[0] / "runs" / f"{study.spec.digest}-seed{seed}.nc"
+        return self._holding(request) or usual_place
+
+    def _holding(self, request: Request) -> Path | None:
+        """The record that says that it is of this run, whatever its file is called."""
+        study, seed = request.system, request.seeds[0]
         usual = type(study.spec)().to_dict()
         for said, path in self._found:
             same = said["system"] == study.name and int(said["seed"]) == seed
             if same and {**usual, **json.loads(said["spec"])} == study.spec.to_dict():
                 return path
-        return self.folder / study.name.partition("/")[0] / "runs" / f"{study.spec.digest}-seed{seed}.nc"
+        return None
 
     @cached_property
     def _found(self) -> list[tuple[Mapping[str, Any], Path]]:
@@ -69,11 +75,12 @@ class Records:
         found = []
         for path in sorted(self.folder.glob("*/runs/*.nc")):
             with _readable(path):
+                _checked(path)
                 found.append((_said_by(path), path))
         return found
 
     def __contains__(self, request: Request) -> bool:
-        return isinstance(request.system, Study) and self.path(request).is_file()
+        return isinstance(request.system, Study) and self._holding(request) is not None
 
     def about(self, request: Request) -> About:
         path = self.path(request)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import time as wall
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from saddlescope.core.errors import BadArgument, CannotGoOn
-from saddlescope.core.files import write_once
+from saddlescope.core.files import owned, write_once
 from saddlescope.core.progress import Tick, silent
 from saddlescope.core.stage import Prediction
 from saddlescope.core.study import Study, check_trained
@@ -48,26 +50,36 @@ def train(
         raise BadArgument(f"`{next(iter(options))}` means nothing to a study: {system.name} takes `save` and `tick`")
     if lacking := system.lacks():
         raise BadArgument(f"{system.name} cannot run here: {lacking}")
-    if save is not None:
-        _take_folder(save, system, seed)
-    trajectory = system.train(seed, save, tick)
+    with nullcontext() if save is None else _folder_of(save, system, seed):
+        trajectory = system.train(seed, save, tick)
     check_trained(trajectory)
     return trajectory
+
+
+@contextmanager
+def _folder_of(folder: Path, study: Study, seed: int) -> Iterator[None]:
+    """The folder belongs to this training, and no other writes to it meanwhile."""
+    folder.absolute().parent.mkdir(parents=True, exist_ok=True)
+    # Processes that torchrun has started share the folder: the first of them answers for all.
+    first = os.environ.get("RANK", "0") == "0"
+    with owned(folder) if first else nullcontext():
+        _take_folder(folder, study, seed)
+        yield
 
 
 def _take_folder(folder: Path, study: Study, seed: int) -> None:
     """Make it this run's own, or make sure that it is."""
     note = folder / "run.json"
     about = json.dumps({"system": study.name, "seed": seed, "spec": study.spec.to_dict()})
-    if folder.exists() and not folder.is_dir():
-        raise BadArgument(f"cannot keep {study.name} in {folder}: it is a file, and a study needs a folder")
+    if os.path.lexists(folder) and not folder.is_dir():
+        raise CannotGoOn(f"cannot keep {study.name} in {folder}: it is a file, and a study needs a folder")
     # A kill while the note was written leaves a hidden file.
     strangers = folder.exists() and any(not path.name.startswith(".") for path in folder.iterdir())
     if strangers and not note.is_file():
         raise CannotGoOn(f"cannot go on from {folder}: it holds no run; name another folder, or an empty one")
     folder.mkdir(parents=True, exist_ok=True)
     # Of two runs that take the folder at the same moment one writes the note, and the other finds it.
-    if not write_once(note, about) and note.read_text(encoding="utf-8") != about:
+    if not write_once(note, about) and note.read_bytes() != about.encode():
         raise CannotGoOn(f"cannot go on from {folder}: it holds another run, see {note}; name another folder")
 
 

@@ -8,7 +8,6 @@ training that is not done has its checkpoint beside them, `.unfinished-<name>.np
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
@@ -24,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from saddlescope.core.errors import BadArgument
-from saddlescope.core.files import lock, remove
+from saddlescope.core.files import lock, may_be_sound, remove
 from saddlescope.core.stage import Prediction, Stage
 from saddlescope.core.study import Study
 
@@ -144,7 +143,7 @@ class Store:
         try:
             files = read_sealed(folder, request.name)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            if isinstance(error, OSError) and error.errno in _NO_DAMAGE:
+            if may_be_sound(error):
                 raise
             self._known.pop(request.name, None)
             raise Damaged(f"{request.words}: {self._set_aside(folder, before, error)}") from error
@@ -161,10 +160,6 @@ class Store:
 
 class Damaged(RuntimeError):
     """A stored run is not what was written."""
-
-
-_NO_DAMAGE = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EACCES, errno.EPERM}
-"""Errors of reading that say nothing about the run: too many open files, no memory, no permission."""
 
 
 def _aside(path: Path) -> Path:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 from saddlescope.core.errors import CannotGoOn
-from saddlescope.core.files import write_whole
+from saddlescope.core.files import may_be_sound, write_whole
 
 CHECKSUM = "checksum"
 
@@ -64,6 +64,7 @@ def read(path: Path) -> Saved:
     from safetensors import safe_open
 
     try:
+        path.open("rb").close()  # says why it cannot be opened; to safetensors it would be missing
         with safe_open(path, "pt") as file:
             metadata = file.metadata()
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (no mapping)
@@ -71,9 +72,9 @@ def read(path: Path) -> Saved:
             raise ValueError("it is not as it was written")
         epoch, seconds = int(metadata["epoch"]), json.loads(metadata["seconds"])
         curves, run = json.loads(metadata["curves"]), metadata["run"]
-    except MemoryError:
-        raise  # the file may be sound
     except Exception as error:  # a damaged file may raise anything
+        if may_be_sound(error):
+            raise
         raise CannotGoOn(f"{path} cannot be read ({error}): delete it to begin this run again") from error
     return Saved(path, run, epoch, seconds, _below(tensors, "weights."), _below(tensors, "moments."), curves)
 
