@@ -36,29 +36,27 @@ def end(count_file):
 
 
 def take_turns(part):
-    """("ends", file) ends its worker now and then; ("long", seconds) only takes a while."""
+    """("ends", file) ends its worker now and then; ("long", seconds) only takes a while; ("noted", file) too, and
+    leaves a line there each time it begins.
+    """
     kind, what = part
-    end(what) if kind == "ends" else time.sleep(what)
-
-
-def begin_long(part):
-    """As above, with a line in a file each time a long part begins."""
-    kind, what = part
-    if kind == "long":
+    if kind == "ends":
+        end(what)
+    elif kind == "long":
+        time.sleep(what)
+    else:
         with what.open("a") as file:
             file.write("begun\n")
         time.sleep(1.0)
-    else:
-        end(what)
 
 
 def test_a_lost_worker_costs_its_own_work_alone(tmp_path):
-    parts: list = [("long", tmp_path / "long")]
+    parts: list = [("noted", tmp_path / "long")]
     for name in "abc":
         (tmp_path / name).write_text("x")
         parts.append(("ends", tmp_path / name))
     notes: list[str] = []
-    done = [part for part, _ in on_cores(begin_long, parts, 2, note=notes.append)]
+    done = [part for part, _ in on_cores(take_turns, parts, 2, note=notes.append)]
     assert sorted(map(str, done)) == sorted(map(str, parts))
     assert len(notes) == 3 and all("lost" in words and "memory" not in words for words in notes)
     assert (tmp_path / "long").read_text() == "begun\n"

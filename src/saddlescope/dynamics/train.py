@@ -90,8 +90,7 @@ def train(
         first, left = 0, PROLONGATIONS if prolong and not ends_on_arrival else 0
         while left and int(run.carry.step) > steps:  # it had been prolonged when it was stopped
             first, steps, left = steps, 2 * steps, left - 1
-        if not (ends_on_arrival and arrived(system, run.last, prediction)):
-            run.advance(_snapshot_steps(snapshots, first, steps), steps, tick, ends_on_arrival)
+        run.advance(_snapshot_steps(snapshots, first, steps), steps, tick, ends_on_arrival)
         for _ in range(left):
             if run.diverged is not None or arrived(system, run.last, prediction):
                 break
@@ -183,6 +182,8 @@ class _Run:
         if here > steps:
             raise BadArgument(f"{self.save} is already at step {here}, beyond the {steps} asked for: name another file")
         for there in stops[stops > here].tolist():
+            if ends_on_arrival and arrived(self.system, self.last, self.prediction):
+                break
             before = self.carry
             self.carry, signals, finite = step_fn(before, self.frame, there - here)
             finite = np.asarray(finite)[: there - here]
@@ -202,8 +203,6 @@ class _Run:
             if self.save is not None and wall.monotonic() - saved > SAVE_EVERY:
                 self._save()
                 saved = wall.monotonic()
-            if ends_on_arrival and arrived(self.system, self.last, self.prediction):
-                break
         if self.save is not None:
             self._save()
 

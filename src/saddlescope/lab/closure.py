@@ -80,7 +80,7 @@ def closure(files: Iterable[Path], leave_out: Set[str] = ANALYSIS_MODULES) -> se
     while queue:
         if (here := queue.pop()) not in found:
             found.add(here)
-            for file in _imported(here):
+            for file in set(_imported(here)) - found:
                 # This package's own __init__ holds lazy names, and the version, which changes no number.
                 ours = file != OURS / "__init__.py" and any(file.is_relative_to(package) for package in packages)
                 if ours and file.is_file() and not leave_out & _last_words(file):

@@ -50,62 +50,76 @@ def on_cores(
     """
     todo, lost = deque(parts), Counter[int]()
     running: dict[Future[Any], _Running] = {}
-    everyone: list[ProcessPoolExecutor] = []
-    idle: list[ProcessPoolExecutor] = []
+    with _staff() as staff:
+        while todo or running:
+            while todo and len(running) < workers:
+                future, worker = staff.begin(partial(_told, job, todo[0]))
+                running[future] = _Running(todo.popleft(), worker, _kills_for_memory())
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                part, worker, kills = running.pop(future)
+                if not isinstance(future.exception(), BrokenProcessPool):
+                    staff.release(worker, keep=len(running) + len(staff.idle) < workers)
+                    result = future.result()
+                    lost.pop(id(part), None)
+                    todo.extend(more(part))
+                    yield part, result
+                    continue
+                todo.appendleft(part)
+                memory = _close_broken(worker) == -signal.SIGKILL and _kills_for_memory() > kills
+                if memory and workers > 1:
+                    workers //= 2
+                    note(f"memory ran out and a worker process was killed: its work is done again, {workers} at a time")
+                    continue
+                lost[id(part)] += 1
+                if lost[id(part)] == ATTEMPTS:
+                    why = "memory ran out" if memory else "it was killed, or it crashed"
+                    raise RuntimeError(
+                        f"the worker process of {getattr(part, 'words', part)} was lost {ATTEMPTS} times ({why}); "
+                        "finished runs are kept"
+                    )
+                note("a worker process was lost: its work is done again")
+
+
+class _Staff:
+    """Worker processes, each a pool of its own: if one is lost, the others go on."""
+
+    def __init__(self) -> None:
+        self.all: list[ProcessPoolExecutor] = []
+        self.idle: list[ProcessPoolExecutor] = []
+
+    def begin(self, call: Callable[[], Any]) -> tuple[Future[Any], ProcessPoolExecutor]:
+        """Give a call to an idle worker, or to a new one."""
+        while self.idle:
+            worker = self.idle.pop()
+            try:
+                return worker.submit(call), worker
+            except BrokenProcessPool:  # lost while it was idle
+                worker.shutdown()
+        # spawn: a forked process would inherit jax's threads in an unknown state.
+        worker = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=_set_up)
+        self.all.append(worker)
+        return worker.submit(call), worker
+
+    def release(self, worker: ProcessPoolExecutor, *, keep: bool) -> None:
+        """It has done its work. keep: for more; a worker that has none still needs its memory."""
+        if keep:
+            self.idle.append(worker)
+        else:
+            worker.shutdown()
+
+
+@contextmanager
+def _staff() -> Iterator[_Staff]:
+    staff = _Staff()
     with _worker_environment():
         try:
-            while todo or running:
-                while todo and len(running) < workers:
-                    future, worker = _begin(partial(_told, job, todo[0]), idle, everyone)
-                    running[future] = _Running(todo.popleft(), worker, _kills_for_memory())
-                done, _ = wait(running, return_when=FIRST_COMPLETED)
-                for future in done:
-                    try:
-                        result = future.result()
-                    except BrokenProcessPool:
-                        part, worker, kills = running.pop(future)
-                        todo.appendleft(part)
-                        memory = _was_killed(worker) and _kills_for_memory() > kills
-                        if memory and workers > 1:
-                            workers //= 2
-                            note(
-                                "memory ran out and a worker process was killed: its work is done again, "
-                                f"{workers} at a time"
-                            )
-                            continue
-                        lost[id(part)] += 1
-                        _end_if_hopeless(part, lost[id(part)], memory)
-                        note("a worker process was lost: its work is done again")
-                    else:
-                        part, worker, _ = running.pop(future)
-                        if len(running) + len(idle) < workers:
-                            idle.append(worker)
-                        else:
-                            worker.shutdown()
-                        lost.pop(id(part), None)
-                        todo.extend(more(part))
-                        yield part, result
+            yield staff
         except BaseException:
-            _abandon(everyone)
+            _abandon(staff.all)
             raise
-        for worker in idle:
+        for worker in staff.all:
             worker.shutdown()
-
-
-def _begin(
-    call: Callable[[], Any], idle: list[ProcessPoolExecutor], everyone: list[ProcessPoolExecutor]
-) -> tuple[Future[Any], ProcessPoolExecutor]:
-    """Give a call to an idle worker, or to a new one. Each is a pool of its own: if one is lost, the others go on."""
-    while idle:
-        worker = idle.pop()
-        try:
-            return worker.submit(call), worker
-        except BrokenProcessPool:  # lost while it was idle
-            worker.shutdown()
-    # spawn: a forked process would inherit jax's threads in an unknown state.
-    worker = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=_set_up)
-    everyone.append(worker)
-    return worker.submit(call), worker
 
 
 def _told(job: Callable[[Any], Any], part: Any) -> Any:
@@ -120,20 +134,11 @@ def _told(job: Callable[[Any], Any], part: Any) -> Any:
         raise
 
 
-def _was_killed(worker: ProcessPoolExecutor) -> bool:
-    """Whether the process of a broken pool was killed from outside."""
-    processes = list((worker._processes or {}).values())
-    worker.shutdown()  # afterwards it is known how they ended
-    return any(process.exitcode == -signal.SIGKILL for process in processes)
-
-
-def _end_if_hopeless(part: Any, times: int, memory: bool) -> None:
-    if times == ATTEMPTS:
-        why = "memory ran out" if memory else "it was killed, or it crashed"
-        raise RuntimeError(
-            f"the worker process of {getattr(part, 'words', part)} was lost {times} times ({why}); "
-            "finished runs are kept"
-        )
+def _close_broken(worker: ProcessPoolExecutor) -> int | None:
+    """The exit code of a broken pool's process, which is known once the pool is closed."""
+    (process,) = worker._processes.values()
+    worker.shutdown()
+    return process.exitcode
 
 
 def _kills_for_memory() -> int:

@@ -75,8 +75,7 @@ class Records:
         found = []
         for path in sorted(self.folder.glob("*/runs/*.nc")):
             with _readable(path):
-                _checked(path)
-                found.append((_said_by(path), path))
+                found.append((_said_by(_checked(path)), path))
         return found
 
     def __contains__(self, request: Request) -> bool:
@@ -85,9 +84,10 @@ class Records:
     def about(self, request: Request) -> About:
         path = self.path(request)
         with _readable(path):
-            stamp = checksum(_checked(path))
-            said = _said_by(path)
-            return About(stamp, int(said["result"].startswith("finished")), float(said["seconds"]), _origin(said))
+            content = _checked(path)
+            said = _said_by(content)
+            finished = int(said["result"].startswith("finished"))
+            return About(checksum(content), finished, float(said["seconds"]), _origin(said))
 
     def load(self, request: Request) -> Outcome:
         import xarray
@@ -123,11 +123,11 @@ def _checksums(folder: Path) -> dict[str, str]:
     return json.loads((folder / CHECKSUMS).read_text(encoding="utf-8"))
 
 
-def _said_by(path: Path) -> Mapping[str, Any]:
+def _said_by(content: bytes) -> Mapping[str, Any]:
     """What a record says of itself, without its arrays."""
     from scipy.io import netcdf_file
 
-    with netcdf_file(path, mmap=False) as file:
+    with netcdf_file(BytesIO(content), mmap=False) as file:
         found = dict(vars(file)["_attributes"])
     return {name: value.decode() if isinstance(value, bytes) else value for name, value in found.items()}
 
