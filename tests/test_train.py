@@ -304,16 +304,17 @@ def stop_after(step):
 def test_a_training_is_taken_up_after_it_was_prolonged(tmp_path, monkeypatch):
     """Wherever it was stopped, and when it had ended."""
     chosen, file = system("linear_icl/next_token", "tiny_sample"), tmp_path / "run.npz"
-    whole = train(chosen)
+    few = range(0, 5000, 250)  # each is a place to stop at, and a file to write
+    whole = train(chosen, snapshots=few)
     first = engine._steps(chosen, chosen.predict(chosen.start(0)), chosen.start(0).frame)[0]
     assert whole.attrs["steps"] == 2 * first
     monkeypatch.setattr(engine, "SAVE_EVERY", -1.0)
     for step in (first // 2, first + first // 3, 2 * first):
         file.unlink(missing_ok=True)
         with pytest.raises(Stopped):
-            train(chosen, save=file, tick=stop_after(step))
-        train(chosen, save=file)
-        assert train(chosen, save=file).equals(whole)
+            train(chosen, snapshots=few, save=file, tick=stop_after(step))
+        train(chosen, snapshots=few, save=file)
+        assert train(chosen, snapshots=few, save=file).equals(whole)
 
 
 def test_a_training_that_has_arrived_goes_no_further(tmp_path):
