@@ -89,8 +89,10 @@ def closure(files: Iterable[Path], leave_out: Set[str] = ANALYSIS_MODULES) -> se
 
 
 def _last_words(file: Path) -> set[str]:
-    """Of the names of a module and of the packages that it is in, but for the outermost, which is all of a project:
-    that may well be called my_experiments."""
+    """The last word in the name of a module, and of each package that it is in.
+
+    The outermost package is left out: it is the whole project, and may well be called my_experiments.
+    """
     parts = file.relative_to(_outside(file)).with_suffix("").parts
     return {part.rpartition("_")[2] for part in parts[1:] or parts}
 

@@ -78,7 +78,8 @@ def _take_folder(folder: Path, study: Study, seed: int) -> None:
     if strangers and not note.is_file():
         raise CannotGoOn(f"cannot go on from {folder}: it holds no run; name another folder, or an empty one")
     folder.mkdir(parents=True, exist_ok=True)
-    # Processes of torchrun but the first hold no lock: of two runs, one writes the note and the other finds it.
+    # Under torchrun only the first process holds the lock, so another run may write its note at the same moment: the
+    # first note stays.
     if not write_once(note, about) and note.read_bytes() != about.encode():
         raise CannotGoOn(f"cannot go on from {folder}: it holds another run, see {note}; name another folder")
 
