@@ -102,7 +102,7 @@ class _Staff:
         return worker.submit(call), worker
 
     def release(self, worker: ProcessPoolExecutor, *, keep: bool) -> None:
-        """Take back a worker that has finished. keep: it waits for more work; otherwise it ends and frees its memory."""
+        """Take back a worker that has finished. keep: it waits for more work; else it ends and frees its memory."""
         if keep:
             self.idle.append(worker)
         else:
