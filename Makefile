@@ -4,13 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: reproduce test verify bench tables lint clean
+.PHONY: reproduce test without verify bench tables lint clean
 
 reproduce: $(READY)
 	$(BIN)/saddlescope reproduce
 
 test: $(READY)
 	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
+
+# The suite of a copy from which one room is deleted: make without ROOM=linear_icl
+without: $(READY)
+	$(BIN)/python -m tests.without $(ROOM) -n 3 --dist loadfile --no-loadscope-reorder
 
 verify: $(READY)
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m slow

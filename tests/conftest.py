@@ -1,4 +1,7 @@
-"""Shared by all tests: the system that CONTRIBUTING.md teaches the contract with, exactly as printed there."""
+"""Shared by all tests: the system that CONTRIBUTING.md prints, and the room `squares` that `saddlescope new` copies.
+
+Tests of what serves every paper use these two, and name no paper: those of a paper are in a folder of its name.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +29,26 @@ os.environ[FOLDER] = str(CACHE)
 keep_compiled()
 
 import saddlescope.core.precision  # noqa: E402, F401  (networks called directly are 64 bits too, whatever ran before)
-from saddlescope.core.files import lock  # noqa: E402
+from saddlescope.core.files import lock, write_whole  # noqa: E402
 from saddlescope.testing.sabotage import survivors  # noqa: E402
+
+
+def _install_squares() -> None:
+    """As pip would: an entry point of an installed package, which subprocesses and workers find too."""
+    site = CACHE / "site"
+    about = site / "squares-1.dist-info"
+    files = {
+        about / "METADATA": "Metadata-Version: 2.1\nName: squares\nVersion: 1\n",
+        about / "entry_points.txt": "[saddlescope.systems]\nsquares = saddlescope.templates.squares\n",
+    }
+    for path, text in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, lambda partial, text=text: partial.write_text(text))
+    sys.path.insert(0, str(site))
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH", "")]))
+
+
+_install_squares()
 
 
 def example_code() -> str:
@@ -64,7 +85,7 @@ def unbeaten(result) -> list[str]:
             if verdict.verdict == "supported" and verdict.claim.experiment == experiment
         ]
         if claims:
-            found += [claim.name for claim in survivors(claims, result.evidence(experiment))]
+            found += [claim.name for claim in survivors(claims, result.runs[experiment])]
     return found
 
 
@@ -106,7 +127,7 @@ def little_memory():
 
 @pytest.fixture
 def squares():
-    """The example system with its tiny preset."""
+    """The system that CONTRIBUTING.md prints, with its tiny preset."""
     return EXAMPLE.Squares(EXAMPLE.Squares.preset("tiny"))
 
 

@@ -32,7 +32,7 @@ class Drops(Squares):
         return super().start(seed)
 """,
     "drops/claims.py": """
-from saddlescope.core.claim import Claim, all_of, monotone, series
+from saddlescope.core.claim import Claim, all_of, monotone
 
 CLAIMS = (
     Claim(
@@ -40,7 +40,7 @@ CLAIMS = (
         says="The loss never rises.",
         source=("example", "nowhere"),
         experiment="drops",
-        measured=lambda run: series(run, "loss"),
+        measured=lambda run: run.series("loss"),
         relation=monotone("falls", because="it is a gradient flow", slack=1e-9),
         seeds=all_of(4),
     ),

@@ -7,21 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from saddlescope.core.claim import (
-    NEEDS_FULL,
-    Claim,
-    Evidence,
-    aligned,
-    all_of,
-    bounded,
-    close,
-    judge_runs,
-    monotone,
-    ordered,
-    scales_as,
-    share_of,
-    together,
-)
+from saddlescope.core.claim import NEEDS_FULL, Claim, aligned, all_of, bounded, close, judge_runs, monotone, ordered, scales_as, share_of, together
+from saddlescope.core.run import Run
 
 WHY = "a reason that is long enough"
 
@@ -80,7 +67,7 @@ def test_a_wrong_number_of_values_is_refuted_not_broadcast():
 
 
 def runs(*values, result="finished"):
-    return [Evidence(None, "flow", seed, value, (), None, result) for seed, value in enumerate(values)]  # type: ignore
+    return [Run(None, "flow", seed, value, (), None, result) for seed, value in enumerate(values)]  # type: ignore
 
 
 def claim(seeds, measured=lambda run: [run.trajectory]):

@@ -51,7 +51,7 @@ EDITS = {
     "systems/linear_icl/escape.py": (True, False),
     "systems/linear_icl/network.py": (True, False),
     "studies/vit/training.py": (False, True),
-    "studies/vit/images/digits.py": (False, True),
+    "studies/vit/images/decode.py": (False, True),
     "watch/measure.py": (False, True),
     "spectra/factored.py": (False, True),
     "systems/linear_icl/claims.py": (False, False),

@@ -10,7 +10,7 @@ import pytest
 from saddlescope.core.errors import BadArgument
 from saddlescope.core.registry import system
 from saddlescope.core.stage import Prediction
-from saddlescope.core.system import Start
+from saddlescope.core.start import Start
 from saddlescope.dynamics.ensemble import can_run_together, flow_together
 from saddlescope.dynamics.flow import flow
 from saddlescope.dynamics.solvers import Solver, solver

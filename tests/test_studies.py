@@ -125,7 +125,7 @@ class Short(Walk):
     "walk/images/__init__.py": "from walk.images.sizes import size_of\n",
     "walk/images/sizes.py": "def size_of():\n    return 2\n",
     "walk/claims.py": """
-from saddlescope.core.claim import Claim, all_of, monotone, series
+from saddlescope.core.claim import Claim, all_of, monotone
 
 from .measures import loss_of
 
@@ -145,11 +145,10 @@ def claim(name, experiment):
 CLAIMS = (claim("falls", "walks"), claim("falls_far", "long_walks"), claim("falls_alone", "big_walk"))
 """,
     "walk/measures.py": """
-from saddlescope.core.claim import series
 
 
 def loss_of(run):
-    return series(run, "loss")
+    return run.series("loss")
 """,
     "walk/experiments.py": """
 from saddlescope.core.experiment import Experiment, Size, over

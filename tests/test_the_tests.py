@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from saddlescope.core.claim import Claim, bounded
-from saddlescope.core.system import Start
+from saddlescope.core.start import Start
 from saddlescope.systems.linear_icl import LinearICL
 from saddlescope.systems.linear_icl.data import Weights
 from saddlescope.testing.conformance import all_checks, run_check

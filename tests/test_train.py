@@ -13,7 +13,7 @@ import pytest
 
 from saddlescope.core.errors import BadArgument, CannotGoOn
 from saddlescope.core.registry import system
-from saddlescope.core.system import Start
+from saddlescope.core.start import Start
 from saddlescope.dynamics import train as engine
 from saddlescope.dynamics.train import train
 from saddlescope.lab.run import run_face

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as jsonlib
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,13 +15,13 @@ from . import __version__, instrument
 from .console import Json, check_files, open_streams
 from .console import print_result as _print
 from .core.compilation import keep_compiled
-from .core.errors import BadArgument
+from .core.errors import BadArgument, OnlyHelped
 from .core.progress import progress
 from .interrupt import hear_every_interrupt, leave_at_once
 
 if TYPE_CHECKING:
+    from .core.run import Run
     from .core.subject import Face, Subject
-    from .lab.outcome import Outcome
 
 Settings = Annotated[
     list[str] | None,
@@ -60,12 +61,19 @@ def list_systems(system: str | None = None, /, *, coverage: bool = False, json: 
     coverage
         how much of each paper is treated here: lines of its inventory, and what they point to.
     """
-    from .core.registry import subject_type
+    from .core.registry import broken_packages, subject_type
+    from .core.room import rooms
     from .show import tables
 
-    if coverage:
-        return _print(tables.coverage(), json)
-    return _print(tables.systems() if system is None else tables.fields(subject_type(system)), json)
+    if system is not None:
+        return _print(tables.fields(subject_type(system)), json)
+    _print(tables.coverage() if coverage else tables.systems(), json)
+    for package, why in broken_packages().items():
+        print(f"note: {package} could not be loaded: {why}", file=sys.stderr)
+    for found in rooms().values():
+        for words in found.broken:
+            print(f"note: {words}", file=sys.stderr)
+    return 0
 
 
 @app.command
@@ -99,36 +107,22 @@ def reproduce(
 
     A run that is already there is not made again, so a call that was interrupted goes on where it stopped; one that is
     not as it was written is set aside and made again. The report shows what this call was asked for; the next one
-    writes its own in the same place. Prints the verdicts of each paper in numbers, and the refuted claims.
+    writes its own in the same place. Prints the verdicts of each paper in numbers, and the refuted claims. A mistake in
+    the code of one claim, figure or experiment costs what depends on it alone, and makes the exit code 1.
 
     Example: saddlescope reproduce linear_icl --full
     """
-    import time as wall
-
-    from .lab.records import Records
-    from .lab.report import seconds_of, verdict_rows, write_report
-    from .lab.reproduce import choose
-    from .lab.reproduce import reproduce as run_and_judge
-    from .lab.store import Store
+    from .lab.job import reproduce as do_the_job
     from .show import tables
 
-    began = wall.perf_counter()
-    if workers is not None and workers < 1:
-        raise BadArgument(f"`--workers` must be at least 1, got {workers}")
-    chosen = choose(targets)
-    store, records = Store(out / "runs"), recorded and Records(recorded)
     if out.is_dir():
         check_files(("--out", out / "report.html", ()))
     with progress("reproduce") as tick:
-        results = run_and_judge(chosen, store, full=full, workers=workers, records=records, tick=tick, note=tick.note)
-        tick(1.0, "writing the report")
-        page = write_report(results, out, full=full, began=began)
-    if record is not None:
-        from .lab.record import record as keep
-
-        keep(results, store, out, record, full=full)
-    rows = verdict_rows(results)
-    return _print(rows if json else tables.verdicts(rows, seconds_of(results), page, everything=all), json)
+        asked = {"full": full, "out": out, "workers": workers, "recorded": recorded, "record": record}
+        found = do_the_job(*targets, **asked, tick=tick, note=tick.note)
+    rows = found.verdicts
+    _print(rows if json else tables.verdicts(rows, found.seconds, found.page, everything=all), json)
+    return _tell(found.mistakes)
 
 
 @app.command
@@ -147,12 +141,16 @@ def errata(system: str | None = None, /, *, json: Json = False) -> int:
 
     chosen = rooms().values() if system is None else [room(system)]
     found = [(one.name, erratum) for one in chosen for erratum in one.errata]
-    rows = []
+    rows, mistakes = [], []
     with progress("errata") as tick:
         for number, (name, erratum) in enumerate(found):
             tick(number / len(found), f"{name}: {erratum.where}")
-            rows.append({"system": name, **erratum_row(erratum, off_by(erratum))})
-    return _print(rows if json else tables.errata(rows), json)
+            off = off_by(erratum)
+            if off["failed"]:
+                mistakes.append(f"erratum {erratum.name} of {name}: {off['failed']}")
+            rows.append({"system": name, **erratum_row(erratum, off)})
+    _print(rows if json else tables.errata(rows), json)
+    return _tell(mistakes)
 
 
 @app.command
@@ -262,7 +260,7 @@ def compare(
     with progress(f"compare {system}") as tick:
         result = compare_faces(chosen, seed, tick=tick)
     if plot is not None:
-        _draw(plot, list(result.outcomes.values()))
+        _draw(plot, list(result.runs.values()))
     return _print(result.to_dict() if json else tables.comparison(result), json)
 
 
@@ -354,6 +352,39 @@ def where(system: str, statement: str | None = None, /, *, json: Json = False) -
 
 
 @app.command
+def new(
+    name: str,
+    /,
+    *,
+    package: Annotated[bool, Parameter(negative="", help="A package of your own, in the current folder.")] = False,
+    json: Json = False,
+) -> int:
+    """Write a new room: a small example, complete from the Spec to a figure, with its tests, for you to change.
+
+    In a checkout of saddlescope it is a folder among the systems, and one among the tests. With --package it is a
+    package of its own, which `pip install --editable NAME` makes known to saddlescope. CONTRIBUTING.md explains what
+    was written.
+
+    Example: saddlescope new deep_linear --package
+
+    Parameters
+    ----------
+    name
+        small letters, digits and _; of the folder, and of the system.
+    """
+    from .lab.new import new_room
+
+    folders = new_room(name, package=package)
+    install = [f"pip install --editable {name}"] if package else []
+    words = [f"wrote {folder}" for folder in folders]
+    words += [
+        "next:",
+        *(f"  {step}" for step in (*install, f"saddlescope check {name}", f"saddlescope reproduce {name}")),
+    ]
+    return _print([str(folder) for folder in folders] if json else words, json)
+
+
+@app.command
 def check(system: str, /, *, json: Json = False) -> int:
     """Conformance of a system: every identity that ties its faces together, checked on its tiny presets.
 
@@ -362,11 +393,11 @@ def check(system: str, /, *, json: Json = False) -> int:
     system
         a name that `saddlescope list` shows, or PACKAGE:CLASS for your own.
     """
-    from .core.registry import subject_type, system_type_from
+    from .core.registry import subject_type
     from .show import tables
     from .testing.conformance import check_system
 
-    kind = system_type_from(system) if ":" in system else subject_type(system)
+    kind = subject_type(system)
     with progress(f"check {system}") as tick:
         reports = check_system(kind, tick=tick)
     _print([report.to_dict() for report in reports] if json else tables.checks(reports), json)
@@ -378,6 +409,13 @@ app.command(instrument.series)
 
 
 # ---- plumbing --------------------------------------------------------------------------------------------
+
+
+def _tell(mistakes: Sequence[str]) -> int:
+    """Made by the authors of rooms: they cost what depends on them alone, and the exit code."""
+    for words in mistakes:
+        print(f"error: {words}", file=sys.stderr)
+    return 1 if mistakes else 0
 
 
 def _system(name: str, preset: str, settings: list[str] | None) -> Subject:
@@ -411,33 +449,34 @@ def _face(
     solver: str = "default",
     save: Path | None = None,
 ) -> int:
-    from .core.study import Study
-    from .lab.run import run_face
+    from .lab.run import run as run_one
     from .show import tables
 
     system = _system(name, preset, settings)
-    _check_request(seed, seeds, out, plot, save, face, saves_folder=isinstance(system, Study))
+    system.needs_face(face)
+    in_folder = face == "train" and system.training.keeps == "folder"
+    _check_request(seed, seeds, out, plot, save, face, saves_folder=in_folder)
     with progress(f"{face} {name}") as tick:
         if seeds is None:
-            outcomes = [run_face(system, face, seed, solver=solver, save=save, tick=tick)]
+            runs = [run_one(system, face, seed, solver=solver, save=save, tick=tick)]
         else:
             from .lab.ensemble import run_seeds
 
-            outcomes = run_seeds(system, face, range(seeds), solver=solver, tick=tick)
-    for outcome in outcomes:
-        if face != "predict" and outcome.result != "finished":
-            print(f"note: seed {outcome.seed}: {outcome.result}", file=sys.stderr)
-        for words in outcome.prediction.notes if outcome.prediction and face == "predict" else ():
+            runs = run_seeds(system, face, range(seeds), solver=solver, tick=tick)
+    for one in runs:
+        if face != "predict" and one.result != "finished":
+            print(f"note: seed {one.seed}: {one.result}", file=sys.stderr)
+        for words in one.prediction.notes if one.prediction and face == "predict" else ():
             print(f"note: {words}", file=sys.stderr)
     if out is not None:
-        from .lab.export import write_outcomes
+        from .lab.export import write_runs
 
-        write_outcomes(out, outcomes)
+        write_runs(out, runs)
     if plot is not None:
-        _draw(plot, outcomes)
+        _draw(plot, runs)
     if json:
-        return _print(outcomes[0].to_dict() if seeds is None else [outcome.to_dict() for outcome in outcomes], json)
-    return _print(tables.outcomes(outcomes), json)
+        return _print(runs[0].to_dict() if seeds is None else [one.to_dict() for one in runs], json)
+    return _print(tables.runs(runs), json)
 
 
 def _check_request(
@@ -473,19 +512,17 @@ def _check_request(
     check_files(("--out", out, TABLES), ("--plot", plot, PICTURES), ("--save", save, ()), folders=folders)
 
 
-def _draw(path: Path, outcomes: list[Outcome]) -> None:
+def _draw(path: Path, runs: list[Run]) -> None:
     from .show.curves import draw_losses
     from .show.style import picture
 
     with picture(path) as axes:
         curves = [
-            (o.face, o.trajectory["time"].values, o.trajectory["loss"].values)
-            for o in outcomes
-            if o.trajectory is not None
+            (o.face, o.trajectory["time"].values, o.trajectory["loss"].values) for o in runs if o.trajectory is not None
         ]
-        prediction = next((o.prediction for o in outcomes if o.prediction is not None), None)
-        several = len({o.seed for o in outcomes}) > 1
-        draw_losses(axes, curves, prediction, outcomes[0].system.name, drops=not several)
+        prediction = next((o.prediction for o in runs if o.prediction is not None), None)
+        several = len({o.seed for o in runs}) > 1
+        draw_losses(axes, curves, prediction, runs[0].system.name, drops=not several)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -511,6 +548,8 @@ def run(arguments: list[str]) -> int:
     except BadArgument as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except OnlyHelped:
+        return 0
     except KeyboardInterrupt:
         print("interrupted: what was finished is kept, nothing half-written was left behind", file=sys.stderr)
         return INTERRUPTED

@@ -23,7 +23,7 @@ WIDE = 140
 
 def print_result(what: Any, json: bool) -> int:
     if json:
-        from .lab.outcome import strict
+        from .core.strict import strict
         from .show.tables import as_data
 
         print(jsonlib.dumps(strict(as_data(what)), allow_nan=False))

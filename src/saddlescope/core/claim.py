@@ -8,8 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .stage import Prediction, Stage
-from .subject import Face
+from .run import Run
 
 NEEDS_FULL = "needs --full"
 
@@ -17,38 +16,9 @@ OURS = "saddlescope"
 """The source of claims that no paper makes."""
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """One run as claims and figures see it.
-
-    system: or study; a claim knows its own, and what may be asked of it.  trajectory: None for predict, and for
-    ensembles of which only the stages are kept.  prediction: None where no theory exists.  result: how the run ended.
-    """
-
-    system: Any
-    face: Face
-    seed: int
-    trajectory: Any
-    stages: Sequence[Stage]
-    prediction: Prediction | None
-    result: str = "finished"
-
-
-def series(run: Evidence, name: str) -> np.ndarray:
-    """An observable, or a coordinate, over time."""
-    return run.trajectory[name].values
-
-
-def at(run: Evidence, name: str, moment: float) -> np.ndarray:
-    """An observable at the first saved time from `moment` on; NaN where there is none."""
-    place = int(np.searchsorted(series(run, "time"), moment)) if np.isfinite(moment) else -1
-    values = series(run, name)
-    return values[place] if 0 <= place < len(values) else np.full(values.shape[1:], np.nan)
-
-
-def by_field(runs: Iterable[Evidence], field: str) -> dict[Any, list[Evidence]]:
+def by_field(runs: Iterable[Run], field: str) -> dict[Any, list[Run]]:
     """Runs by the value of a field of their spec, in increasing order."""
-    found: dict[Any, list[Evidence]] = {}
+    found: dict[Any, list[Run]] = {}
     for run in runs:
         found.setdefault(getattr(run.system.spec, field), []).append(run)
     return {value: found[value] for value in sorted(found)}
@@ -82,7 +52,10 @@ class Relation:
 
 
 def close(rtol: float, because: str) -> Relation:
-    """Every measured number is within `rtol`, relatively, of the expected one; of an expected zero, equal to it."""
+    """A relation for claims: every measured number is within `rtol`, relatively, of the expected one.
+
+    Of an expected zero it must be equal to it. because: the reason for the tolerance, as in all relations.
+    """
 
     def deviation(value: np.ndarray, expected: np.ndarray) -> float:
         if value.shape != expected.shape:
@@ -94,7 +67,7 @@ def close(rtol: float, because: str) -> Relation:
 
 
 def bounded(upper: float | None = None, because: str = "", *, lower: float | None = None) -> Relation:
-    """No measured number exceeds `upper`; or none falls below `lower`."""
+    """A relation for claims: no measured number exceeds `upper`; or none falls below `lower`."""
     if (upper is None) == (lower is None):
         raise ValueError(f"give one of `upper` and `lower`, got {upper} and {lower}")
     if upper is not None:
@@ -104,17 +77,20 @@ def bounded(upper: float | None = None, because: str = "", *, lower: float | Non
 
 
 def aligned(cosine: float, because: str) -> Relation:
-    """The measured numbers are cosines, all of at least this size."""
+    """A relation for claims: the measured numbers are cosines, all of at least this size."""
     return Relation("aligned", because, lambda v, _: _extreme(np.min, np.abs(v)), cosine, "at least")
 
 
 def ordered(because: str) -> Relation:
-    """The measured numbers strictly increase; the value is the least step."""
+    """A relation for claims: the measured numbers strictly increase; the value is the least step."""
     return Relation("ordered", because, lambda v, _: _extreme(np.min, np.diff(v)), 0.0, "above", _listing)
 
 
 def monotone(direction: Literal["rises", "falls"], because: str, slack: float = 0.0) -> Relation:
-    """Along the last axis nothing moves against `direction`; the value is the worst step, `slack` what is forgiven."""
+    """A relation for claims: along the last axis nothing moves against `direction`.
+
+    The value is the worst step, `slack` what is forgiven.
+    """
     sign = 1.0 if direction == "rises" else -1.0
     return Relation(
         "monotone",
@@ -127,7 +103,7 @@ def monotone(direction: Literal["rises", "falls"], because: str, slack: float = 
 
 
 def scales_as(exponent: float, tolerance: float, because: str) -> Relation:
-    """Measured rows are (x, y), and y grows as x to this exponent: the value is how far the fitted one is off."""
+    """A relation for claims: of measured rows (x, y), y grows as x to this exponent; the value is how far it is off."""
 
     def fit(value: np.ndarray) -> tuple[float, float]:
         """The exponent, and its standard error by what the fit leaves."""
@@ -179,17 +155,17 @@ class Quantifier:
 
 
 def all_of(least: int) -> Quantifier:
-    """Every run supports the claim, and there are at least so many."""
+    """For a claim's `seeds`: every run supports it, and there are at least so many."""
     return Quantifier(least)
 
 
 def share_of(share: float, least: int) -> Quantifier:
-    """This share of the runs supports the claim."""
+    """For a claim's `seeds`: this share of the runs supports it, and there are at least so many."""
     return Quantifier(least, share)
 
 
 def together(least: int) -> Quantifier:
-    """All runs are measured as one, and there are at least so many."""
+    """For a claim's `seeds`: all runs are measured as one, and there are at least so many."""
     return Quantifier(least, together=True)
 
 
@@ -198,9 +174,11 @@ def together(least: int) -> Quantifier:
 
 @dataclass(frozen=True)
 class Claim:
-    """says: in our own words.  source: (paper, where).  experiment: whose runs decide; None: any flow of the system.
+    """What a paper says, in a form that can lose.
 
-    measured, expected: numbers from one run's evidence, or from all runs' where `seeds` takes them together.
+    says: in our own words.  source: (paper, where).  experiment: whose runs decide; None: any flow of the system.
+    measured, expected: functions of a run (of all runs, where `seeds` takes them together) that give numbers; what is
+    expected may be the numbers themselves.  relation: how the two must stand to each other.
     applies: the reason why a run cannot decide the claim, or None.
     repairs: the name of the claim, refuted as the paper prints it, that this one corrects.
     """
@@ -211,16 +189,24 @@ class Claim:
     measured: Callable[[Any], Any]
     relation: Relation
     experiment: str | None = None
-    expected: Callable[[Any], Any] = lambda _: np.nan
-    applies: Callable[[Evidence], str | None] = lambda _: None
+    expected: Callable[[Any], Any] | float | Sequence[float] = np.nan
+    applies: Callable[[Run], str | None] = lambda _: None
     seeds: Quantifier = Quantifier()
     repairs: str | None = None
 
+    def expected_of(self, piece: Any) -> np.ndarray:
+        """The expected numbers of a run, or of runs that are taken together."""
+        return np.asarray(self.expected(piece) if callable(self.expected) else self.expected, float)
 
-def only(**fields: Any) -> Callable[[Evidence], str | None]:
-    """For `applies`: runs whose Spec has these values."""
+    def of_one_run(self) -> Claim:
+        """The same claim, to be judged by one run, whatever number of runs it asks for."""
+        return replace(self, seeds=Quantifier())
 
-    def reason(run: Evidence) -> str | None:
+
+def only(**fields: Any) -> Callable[[Run], str | None]:
+    """For a claim's `applies`: it can be decided by runs whose Spec has these values."""
+
+    def reason(run: Run) -> str | None:
         wrong = [name for name, value in fields.items() if getattr(run.system.spec, name) != value]
         return f"a statement about {wrong[0]} = {fields[wrong[0]]}" if wrong else None
 
@@ -229,7 +215,8 @@ def only(**fields: Any) -> Callable[[Evidence], str | None]:
 
 @dataclass(frozen=True)
 class Verdict:
-    """value: the worst deviation found; bound: what it may be; reason: why undecided, or what was found."""
+    """What runs say of a claim. value: the worst deviation found; bound: what it may be; reason: why undecided, or what
+    was found; runs: how many decided."""
 
     claim: Claim
     verdict: Literal["supported", "refuted", "undecided"]
@@ -239,17 +226,13 @@ class Verdict:
     runs: int = 0
 
 
-def judge_runs(claim: Claim, runs: Sequence[Evidence], lacking: str = "") -> Verdict:
+# A run may be no solution at all: what then overflows or cannot be measured is NaN or infinite, and refutes.
+@np.errstate(over="ignore", divide="ignore", invalid="ignore")
+def judge(claim: Claim, runs: Sequence[Run], lacking: str = "") -> Verdict:
     """The verdict of an experiment. lacking: what to say of runs that are missing, e.g. NEEDS_FULL.
 
     A run that failed, did not finish or is too small decides nothing.
     """
-    # A run may be no solution at all: what then overflows or cannot be measured is NaN or infinite, and refutes.
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        return _judged(claim, runs, lacking)
-
-
-def _judged(claim: Claim, runs: Sequence[Evidence], lacking: str) -> Verdict:
     reasons = [_why_not(claim, run) for run in runs]
     decided = [run for run, reason in zip(runs, reasons, strict=True) if reason is None]
     if len(decided) < max(claim.seeds.least, 1):
@@ -258,7 +241,7 @@ def _judged(claim: Claim, runs: Sequence[Evidence], lacking: str) -> Verdict:
         words = reason or f"{len(decided)} runs, and {claim.seeds.least} are needed"
         return Verdict(claim, "undecided", None, claim.relation.bound, words, len(decided))
     pieces = [decided] if claim.seeds.together else decided
-    numbers = [(np.asarray(claim.measured(piece), float), np.asarray(claim.expected(piece), float)) for piece in pieces]
+    numbers = [(np.asarray(claim.measured(piece), float), claim.expected_of(piece)) for piece in pieces]
     deviations = [claim.relation.deviation(value, expected) for value, expected in numbers]
     support = [claim.relation.holds(deviation) for deviation in deviations]
     needed = 1.0 if claim.seeds.together else claim.seeds.share
@@ -270,12 +253,7 @@ def _judged(claim: Claim, runs: Sequence[Evidence], lacking: str) -> Verdict:
     return Verdict(claim, outcome, value, claim.relation.bound, words, len(decided))
 
 
-def judge_run(claim: Claim, evidence: Evidence) -> Verdict:
-    """The verdict of one run alone, whatever number of runs the claim asks for."""
-    return judge_runs(replace(claim, seeds=Quantifier()), [evidence])
-
-
-def _why_not(claim: Claim, run: Evidence) -> str | None:
+def _why_not(claim: Claim, run: Run) -> str | None:
     if not run.result.startswith("finished"):
         return f"seed {run.seed}: the run ended with {run.result}"
     return claim.applies(run)

@@ -14,8 +14,13 @@ class CannotGoOn(BadArgument):
     """What a training should go on from is damaged, or is of another run."""
 
 
-class Undeclared(NotImplementedError):
-    """A system was asked for a face or a property that it does not declare."""
+def told(error: BaseException) -> str:
+    """An error of somebody's code in one line."""
+    return f"{type(error).__name__}: {error}".partition("\n")[0]
+
+
+class OnlyHelped(Exception):
+    """This process helped another one, which has the results: there is nothing to show here."""
 
 
 def unknown(kind: str, given: str, options: Iterable[str]) -> BadArgument:

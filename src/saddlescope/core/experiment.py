@@ -6,52 +6,56 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from .claim import Evidence
+from .run import Run
 from .subject import Face
 
 
 @dataclass(frozen=True)
 class Size:
-    """Runs of one size: every variant (overrides of the Spec) from the seeds 0..seeds-1."""
+    """Runs of one size: every variant (overrides of the preset) from the seeds 0..seeds-1."""
 
     seeds: int = 1
     variants: Sequence[Mapping[str, Any]] = ({},)
+    preset: str = "quick"
 
 
 def over(name: str, *values: Any, **others: Any) -> tuple[dict[str, Any], ...]:
-    """Variants that differ in one field."""
+    """Variants for a `Size` that differ in one field: `over("heads", 2, 4, init_scale=0.1)`."""
     return tuple({**others, name: value} for value in values)
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """asks: what it is for.  system: name of a system or a study.  fields: overrides that all its runs share.
+    """A named set of runs.
 
-    quick: None where only the paper's size means anything.  keep: "stages" for ensembles whose trajectories nobody
-    reads; their flows run together.  solver: of flows; a question finer than the default tolerance names another.
+    asks: what it is for.  system: name of a system or a study.  fields: overrides that all its runs share.
+
+    full: its runs under `reproduce --full`, the paper's own size.  short: those of a plain `reproduce`; None where only
+    the full size means anything.  keep: "stages" for ensembles whose trajectories nobody reads; their flows run
+    together.  solver: of flows; a question finer than the default tolerance names another.
     """
 
     name: str
     asks: str
     system: str
     face: Face
-    paper: Size
-    quick: Size | None
+    full: Size
+    short: Size | None
     fields: Mapping[str, Any] = field(default_factory=dict)
     keep: Literal["trajectories", "stages"] = "trajectories"
     solver: str = "default"
 
     def size(self, full: bool) -> Size | None:
-        return self.paper if full else self.quick
+        return self.full if full else self.short
 
 
-Results = Mapping[str, Sequence[Evidence]]
+Results = Mapping[str, Sequence[Run]]
 """Runs by the name of their experiment."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """name: the paper's number, or a word for figures of our own.  source: what of the paper it shows.
+    """What is drawn from experiments. name: the paper's number, or a word.  source: what of the paper it shows.
 
     caption: in our words; look_for: what a reader should see.  panels: rows of panel names, as for matplotlib's
     subplot_mosaic; `draw` receives the axes by these names, and the results of `experiments`.  size: in inches.
@@ -70,10 +74,11 @@ class Figure:
 
 @dataclass(frozen=True)
 class Erratum:
-    """printed, true: in our words.  repair: the weakest change under which the statement holds.
+    """What a paper got wrong. printed, true: in our words.  repair: the weakest change under which the statement holds.
 
-    shows: computes how far off the paper's form is, and the repaired one; `measure` says in what.
     version: of the paper that was read.
+    shows: computes how far off the paper's form is, and the repaired one; `measure` says in what.  A plain misprint
+    needs no numbers.
     """
 
     name: str
@@ -82,6 +87,6 @@ class Erratum:
     true: str
     severity: Literal["misprint", "imprecise", "conclusion fails"]
     repair: str
-    measure: str
-    shows: Callable[[], tuple[float, float]]
     version: str
+    measure: str = ""
+    shows: Callable[[], tuple[float, float]] | None = None

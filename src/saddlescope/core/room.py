@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from .claim import Claim
-from .errors import unknown
+from .errors import told, unknown
 from .experiment import Erratum, Experiment, Figure
-from .registry import subject_types
+from .registry import subject_type, subject_types
 from .subject import Subject
 
 POINTERS = ("claim", "function", "figure", "erratum", "reason")
@@ -43,7 +43,22 @@ class Room:
     subjects: tuple[type[Subject], ...]
 
     def _listed(self, module: str, name: str) -> tuple[Any, ...]:
-        return tuple(getattr(self.part(module), name, ()))
+        """What a file of `evidence` lists; nothing where it cannot be loaded, which `broken` tells."""
+        try:
+            return tuple(getattr(self.part(f"evidence.{module}"), name, ()))
+        except Exception:  # the code of a room, which may be anybody's
+            return ()
+
+    @cached_property
+    def broken(self) -> list[str]:
+        """Files of `evidence` that cannot be loaded, and why."""
+        wrong = []
+        for module in ("experiments", "claims", "figures", "errata"):
+            try:
+                self.part(f"evidence.{module}")
+            except Exception as error:
+                wrong.append(f"{self.package}.evidence.{module} cannot be loaded: {told(error)}")
+        return wrong
 
     def part(self, name: str) -> Any:
         """A file of the room; None where it has none, or is no package."""
@@ -55,6 +70,11 @@ class Room:
         return None if found is None else importlib.import_module(address)
 
     @property
+    def address(self) -> str:
+        """By which another process, which may not know its name, finds it."""
+        return f"{self.subjects[0].__module__}:{self.subjects[0].__qualname__}"
+
+    @property
     def paper(self) -> str:
         return self.subjects[0].paper
 
@@ -62,9 +82,9 @@ class Room:
     def citation(self) -> str:
         return getattr(importlib.import_module(self.package), "CITATION", self.paper)
 
-    @property
+    @cached_property
     def claims(self) -> tuple[Claim, ...]:
-        return tuple(claim for kind in self.subjects for claim in kind.__dict__.get("claims", ()))
+        return self._listed("claims", "CLAIMS")
 
     @cached_property
     def experiments(self) -> dict[str, Experiment]:
@@ -94,8 +114,31 @@ class Room:
                 for row in csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
             )
 
+    def adrift(self) -> list[str]:
+        """Claims and figures that draw on experiments, and experiments on systems, which do not exist."""
+        drawn = [(f"claim {claim.name}", (claim.experiment,)) for claim in self.claims if claim.experiment]
+        drawn += [(f"figure {figure.name}", figure.experiments) for figure in self.figures.values()]
+        wrong = [*self.broken]
+        wrong += [
+            f"{user} draws on {self.no_experiment(name)}"
+            for user, names in drawn
+            for name in names
+            if name not in self.experiments
+        ]
+        known = {**subject_types(), **{kind.name: kind for kind in self.subjects}}
+        for one in self.experiments.values():
+            if one.system not in known:
+                wrong.append(f"experiment {one.name}: {unknown('system', one.system, known)}")
+        return wrong
+
+    def no_experiment(self, name: str) -> str:
+        return str(unknown("experiment", name, self.experiments))
+
     def astray(self) -> list[str]:
-        """Lines of the inventory that point nowhere, or to something that does not exist."""
+        """Lines of the inventory that point nowhere, or to something that does not exist.
+
+        A room may be absent: what points into it is passed over.
+        """
         places = {**rooms(), self.name: self}
         wrong = [f"{line.id} points nowhere" for line in self.inventory if not line.points_to]
         for line in self.inventory:
@@ -104,7 +147,7 @@ class Room:
                     found = len(target) > 20
                 else:
                     name, inside = self.place_of(target)
-                    found = name in places and places[name].holds(kind, inside)
+                    found = name not in places or places[name].holds(kind, inside)
                 if not found:
                     wrong.append(f"{line.id} points to {kind}:{target}, which does not exist")
         return wrong
@@ -155,6 +198,9 @@ def rooms() -> dict[str, Room]:
 
 
 def room(name: str) -> Room:
+    """The room of this name, or of the class at "package.module:Class"."""
+    if ":" in name:
+        return room_of(subject_type(name))
     found = rooms()
     if name not in found:
         raise unknown("system", name, found)

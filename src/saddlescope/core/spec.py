@@ -147,6 +147,7 @@ class Spec(Parameters):
 
 
 def require(condition: bool, field: str, value: Any, must_be: str, why: str = "") -> None:
+    """Raise `BadArgument` unless the condition holds: "`field` must be `must_be`, got `value`: `why`"."""
     if not condition:
         raise BadArgument(f"`{field}` must be {must_be}, got {value!r}" + (f": {why}" if why else ""))
 
@@ -182,5 +183,10 @@ def _coerce(field: str, value: Any, kind: Any) -> Any:
         if math.isfinite(number) and number == int(number):
             require(abs(number) <= LARGEST_INT, field, value, f"at most {LARGEST_INT}")
             return int(value)
-    words = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}[kind]
-    raise BadArgument(f"`{field}` must be {words}, got {value!r}")
+    if kind not in _WORDS:
+        raise TypeError(f"field `{field}` has type {kind}, which no Spec may have: {_KINDS}")
+    raise BadArgument(f"`{field}` must be {_WORDS[kind]}, got {value!r}")
+
+
+_KINDS = "use bool, int, float or str, one of these | None, or a tuple of them such as tuple[float, ...]"
+_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}

@@ -91,6 +91,23 @@ class Stage:
 
 
 @dataclass(frozen=True)
+class Ending:
+    """When a run is over whose Spec sets no horizon.
+
+    horizon: its end; None: 1.3 x the last predicted time, if there is one.
+    arrival: what it is prolonged for beyond its horizon; None: nothing.
+    awaited: how many of the stages it must have shown to have seen everything; None: those that have a predicted time,
+    or all if none has (a stage to which theory gives no time, while it does to others, is one that does not happen).
+    at_once: whether it is over as soon as it has arrived, and its horizon only the longest that it may take.
+    """
+
+    horizon: float | None = None
+    arrival: Mark | Literal["last plateau"] | None = "last plateau"
+    awaited: int | None = None
+    at_once: bool = False
+
+
+@dataclass(frozen=True)
 class Prediction:
     """What theory says of one start.
 
@@ -99,6 +116,7 @@ class Prediction:
     plateaus: a point on each predicted plateau, the initial one first; () where theory gives none.
     observables: at the end of the last stage.
     solver: how the numbers were obtained.  notes: what limits them.
+    ending: when a run is over.
     """
 
     stages: tuple[Stage, ...]
@@ -108,6 +126,17 @@ class Prediction:
     observables: Mapping[str, Any] = field(default_factory=dict)
     solver: str = "closed form"
     notes: tuple[str, ...] = ()
+    ending: Ending = Ending()
+
+    def __post_init__(self) -> None:
+        count = len(self.stages)
+        if len(self.marks) != count:
+            raise ValueError(f"`marks` must have one mark for each stage: {len(self.marks)} marks, {count} stages")
+        if self.plateaus and len(self.plateaus) != count + 1:
+            raise ValueError(
+                f"`plateaus` must be empty, or one before each stage and one after the last: {len(self.plateaus)} "
+                f"plateaus, {count} stages"
+            )
 
     @property
     def levels(self) -> list[float]:
@@ -119,3 +148,25 @@ class Prediction:
     def last_time(self) -> float | None:
         times = [stage.time for stage in self.stages if stage.time is not None]
         return max(times) if times else None
+
+    @property
+    def horizon(self) -> float | None:
+        """End of a run whose Spec sets none; None where nobody knows."""
+        known = self.last_time
+        return self.ending.horizon if self.ending.horizon or known is None else 1.3 * known
+
+    @property
+    def arrival(self) -> Mark | None:
+        """What such a run is prolonged for: unless said otherwise the last plateau, to one part in a million."""
+        if self.ending.arrival != "last plateau":
+            return self.ending.arrival
+        last = self.stages[-1].loss if self.stages else None
+        return None if last is None else Mark("loss", last + 1e-6 * abs(last))
+
+    @property
+    def awaited(self) -> tuple[Mark, ...]:
+        """Marks that a run must have passed to have seen everything."""
+        if self.ending.awaited is not None:
+            return self.marks[: self.ending.awaited]
+        timed = [stage.time is not None for stage in self.stages]
+        return tuple(mark for mark, known in zip(self.marks, timed, strict=True) if known or not any(timed))

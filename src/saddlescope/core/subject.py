@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from .errors import BadArgument, unknown
@@ -11,28 +12,53 @@ from .spec import Parameters
 
 Face = Literal["train", "flow", "predict"]
 
+PARTS: Mapping[Face, str] = {"train": "training", "flow": "flow", "predict": "theory"}
+"""The part of a subject that each face is of."""
+
+
+@dataclass(frozen=True)
+class OverTime:
+    """An observable that is made of others and of time.
+
+    of: (times, series of the others by name) -> its values over time.  dims: its dimensions beside time.
+    """
+
+    of: Callable[[Any, Mapping[str, Any]], Any]
+    dims: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Once:
+    """An array that a run has once, not over time."""
+
+    dims: tuple[str, ...]
+
 
 class Subject(ABC):
-    """Class attributes: name ("room" or "room/variant"), paper (citation key), summary (one line), spec_type, faces,
-    presets (overrides of the Spec's defaults, `quick` among them), observables (name -> dimension names of what a
-    trajectory holds beside time), timed (observables that `over_time` makes of others and of time), constants (arrays
-    that a run has once, not over time), kept (whether its runs may be stored: its name, version and sources say all
-    that decides them), columns (entries of Stage.extra that tables show, and under which heading), claims.
+    """Anything that can be run, judged and drawn.
+
+    Class attributes: name ("room" or "room/variant"), paper (citation key), summary (one line), spec_type, presets
+    (overrides of the Spec's defaults, `quick` among them), observables (name -> names of its dimensions beside time; or
+    an `OverTime`, or a `Once`), kept (whether its runs may be stored: its name, version and sources say all that
+    decides them); and the parts that it has, of which the faces follow: training, flow, theory.
     """
 
     name: ClassVar[str]
     paper: ClassVar[str]
     summary: ClassVar[str]
     spec_type: ClassVar[type[Parameters]]
-    faces: ClassVar[tuple[Face, ...]]
     presets: ClassVar[Mapping[str, Mapping[str, Any]]]
-    observables: ClassVar[Mapping[str, tuple[str, ...]]]
-    timed: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    constants: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    observables: ClassVar[Mapping[str, tuple[str, ...] | OverTime | Once]]
     kept: ClassVar[bool] = True
-    columns: ClassVar[Mapping[str, str]] = {}
-    claims: ClassVar[Sequence[Any]] = ()
+    training: Any = None
+    flow: Any = None
+    theory: Any = None
+    faces: ClassVar[tuple[Face, ...]] = ()
     spec: Any
+
+    def __init_subclass__(cls, **settings: Any):
+        super().__init_subclass__(**settings)
+        cls.faces = tuple(face for face, name in PARTS.items() if getattr(cls, name) is not None)
 
     def __init__(self, spec: Parameters | None = None):
         self.spec = self.preset("quick") if spec is None else spec
@@ -56,26 +82,20 @@ class Subject(ABC):
     def __hash__(self) -> int:
         return hash(self.identity)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.spec,)  # parts, and what was computed on the way, are made again
+
     def __repr__(self) -> str:
         return f"<{self.name} {self.spec.digest}>"
 
     def needs_face(self, face: Face) -> None:
         if face not in self.faces:
-            raise BadArgument(f"{self.name} has no face {face!r}: it can {', '.join(self.faces)}")
+            raise BadArgument(f"{self.name} has no face {face!r}: it can {', '.join(self.faces) or 'do nothing'}")
 
-    def lacks(self) -> str:
-        """Why this machine cannot make the run (data or a library is missing), with the way out; "" where it can."""
-        return ""
+    def changed(self, **overrides: Any) -> Any:
+        """The same problem with other settings."""
+        return type(self)(self.spec.replace(**overrides))
 
-    @property
-    def alone(self) -> bool:
-        """Whether a run needs the whole machine, e.g. its GPU, so that no other is made beside it."""
-        return False
-
-    def over_time(self, time: Any, observables: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The observables of `timed`, from series of the others."""
-        return {}
-
-    def words(self, name: str, value: Any) -> str:
-        """An entry of Stage.extra as a table shows it."""
-        return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+    def measured(self) -> dict[str, tuple[str, ...]]:
+        """The observables that `measure` returns, with their dimensions."""
+        return {name: dims for name, dims in self.observables.items() if isinstance(dims, tuple)}

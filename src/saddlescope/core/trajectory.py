@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .subject import Subject
+from .subject import Once, OverTime, Subject
 
 if TYPE_CHECKING:
     import xarray
@@ -31,19 +31,24 @@ def build_trajectory(
     step: np.ndarray | None = None,
     constants: Mapping[str, np.ndarray] | None = None,
 ) -> xarray.Dataset:
-    """Dims: time and those that the system or study declares; attrs carry where it comes from and how it ended.
+    """The dataset of one run, checked.
 
-    step: a second coordinate along time, of training.  constants: what the subject declares under this name.
+    Dims: time and those that the system declares; attrs carry where it comes from and how it ended.
+
+    observables: what the subject measures; what it makes of these over time is added.
+    step: a second coordinate along time, of training.  constants: what the subject has `Once`.
     """
     import xarray
 
-    dimensions = {**system.observables, **system.timed}
-    observables = {**observables, **system.over_time(np.asarray(time, float), observables)}
-    variables: dict[str, Any] = {
-        name: (("time", *others), np.asarray(observables[name])) for name, others in dimensions.items()
-    }
-    for name, dims in system.constants.items():
-        variables[name] = (dims, np.asarray((constants or {})[name]))
+    time = np.asarray(time, float)
+    variables: dict[str, Any] = {}
+    for name, kind in system.observables.items():
+        if isinstance(kind, Once):
+            variables[name] = (kind.dims, np.asarray((constants or {})[name]))
+        elif isinstance(kind, OverTime):
+            variables[name] = (("time", *kind.dims), np.asarray(kind.of(time, observables)))
+        else:
+            variables[name] = (("time", *kind), np.asarray(observables[name]))
     attrs = {
         "system": system.name,
         "face": face,
@@ -55,7 +60,7 @@ def build_trajectory(
         "conserved_drift": float("nan") if conserved_drift is None else float(conserved_drift),
         **(extra or {}),
     }
-    coordinates: dict[str, Any] = {"time": np.asarray(time, float)}
+    coordinates: dict[str, Any] = {"time": time}
     if step is not None:
         coordinates["step"] = ("time", step)
     trajectory = xarray.Dataset(variables, coords=coordinates, attrs=attrs)
@@ -82,3 +87,13 @@ def check_schema(trajectory: xarray.Dataset) -> None:
     for name, variable in trajectory.data_vars.items():
         if "time" in variable.dims[1:]:
             raise ValueError(f"`{name}` must have `time` as its first dimension, got {variable.dims}")
+
+
+def check_trained(trajectory: xarray.Dataset) -> None:
+    """Raise ValueError unless the trajectory of a loop of one's own says what the store and the records ask of it."""
+    check_schema(trajectory)
+    missing = [name for name in ("device", "dtype") if name not in trajectory.attrs]
+    if missing:
+        raise ValueError(f"trajectory lacks the attributes {missing}: pass them to build_trajectory as `extra`")
+    if "step" not in trajectory.coords:
+        raise ValueError("trajectory lacks the coordinate `step`: pass it to build_trajectory")

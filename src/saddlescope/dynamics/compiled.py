@@ -30,13 +30,13 @@ class _Code:
 def by_code(make: Callable[..., Any]) -> Callable[..., Any]:
     """Cache make(system, ...) for all systems with the same code."""
     made = cache(lambda code, *others: make(code.system, *others))
-    return wraps(make)(lambda system, *others: made(_Code(system.code, system), *others))
+    return wraps(make)(lambda system, *others: made(_Code(system.flow.code, system), *others))
 
 
 @by_code
 def flat_velocity(system: System, layout: Layout):
     """(flat state, frame) -> flat velocity."""
-    return jax.jit(lambda flat, frame: flatten(system.velocity(layout.unravel(flat), frame)))
+    return jax.jit(lambda flat, frame: flatten(system.flow.velocity(layout.unravel(flat), frame)))
 
 
 @by_code
@@ -52,7 +52,7 @@ def flat_measure(system: System, layout: Layout):
 @by_code
 def flat_conserved(system: System, layout: Layout):
     """(flat state, frame) -> what the flow keeps."""
-    return jax.jit(lambda flat, frame: system.conserved(layout.unravel(flat), frame))
+    return jax.jit(lambda flat, frame: system.flow.conserved(layout.unravel(flat), frame))
 
 
 Signal = tuple[str, tuple[int, ...]]

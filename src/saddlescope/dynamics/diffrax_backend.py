@@ -26,7 +26,7 @@ def _solve(system, layout, scale, method):
     solver = getattr(diffrax, DIFFRAX_METHODS[method])()
 
     def velocity(inner, flat, frame):
-        change = flatten(system.velocity(layout.unravel(flat), frame))
+        change = flatten(system.flow.velocity(layout.unravel(flat), frame))
         return change if scale is None else scale * jnp.exp(inner) * change
 
     @jax.jit

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from saddlescope.core.parts import HasJacobian, HasLandmarks
 from saddlescope.core.progress import Tick, silent
 from saddlescope.core.stage import Prediction
 from saddlescope.core.system import System
@@ -31,8 +32,9 @@ NO_END = 1e30
 
 def can_run_together(system: System, size: int) -> bool:
     """Whether `flow_together` takes this system with a state of `size` numbers."""
-    parts = ("landmarks", "jacobian")
-    return system.batched and all(map(system.declares, parts)) and not system.declares("warp") and size <= LARGEST
+    flow = system.flow
+    able = flow.arrays == "batched" and flow.log_time is None and size <= LARGEST
+    return able and isinstance(flow, HasJacobian) and isinstance(system.theory, HasLandmarks)
 
 
 @one_thread()
@@ -48,14 +50,15 @@ def flow_together(
     chosen = named_solver(solver)
     starts = [system.start(seed) for seed in seeds]
     field = Field.of(system, starts[0])
-    landmarks = system.landmarks(field.frame)
+    landmarks = system.theory.landmarks(field.frame)
     marks = level_marks(landmarks)
-    arrival = system.arrival(landmarks)
+    arrival = landmarks.arrival
     states = np.stack([Field.of(system, start).origin for start in starts])
     horizon = system.spec.horizon
+    jacobian = system.flow.jacobian(field.frame)
 
     def velocity(flat: np.ndarray) -> np.ndarray:
-        parts = system.velocity(field.layout.unravel(flat), field.frame)
+        parts = system.flow.velocity(field.layout.unravel(flat), field.frame)
         return np.concatenate([part.reshape(len(flat), -1) for part in parts], axis=1)
 
     def done(time: np.ndarray, signals: np.ndarray, crossed: np.ndarray) -> np.ndarray:
@@ -66,7 +69,7 @@ def flow_together(
     watched = [*marks, arrival] if arrival is not None else [*marks, marks[-1]]
     paths = integrate_lanes(
         velocity,
-        lambda flat: system.jacobian(field.layout.unravel(flat), field.frame),
+        lambda flat: jacobian(field.layout.unravel(flat)),
         states,
         end=horizon or NO_END,
         rtol=chosen.rtol,

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from saddlescope.core.parts import HasJacobian
 from saddlescope.core.stage import Mark
-from saddlescope.core.system import Start, System
+from saddlescope.core.start import Start
+from saddlescope.core.system import System
 from saddlescope.core.tree import Layout, layout_of, ravel
 
 
@@ -27,15 +29,23 @@ class Field:
 
     @classmethod
     def of(cls, system: System, start: Start) -> Field:
-        point, frame = start
-        state = point if system.starts_reduced else system.reduce(point, frame)
-        scale = system.warp(frame) if system.declares("warp") else None
-        if system.arrays == "jax":
+        flow, frame = system.flow, start.frame
+        state = flow.state_of(start)
+        if flow.arrays == "jax":
             from saddlescope.core.precision import on_device, start_with_one_thread
 
             start_with_one_thread()
             frame = on_device(frame)
-        return cls(system, frame, ravel(state), layout_of(state), scale)
+        return cls(system, frame, ravel(state), layout_of(state), flow.log_time)
+
+    @property
+    def compiled(self) -> bool:
+        return self.system.flow.arrays == "jax"
+
+    @property
+    def batched(self) -> bool:
+        """Whether observables of many states are measured at once."""
+        return self.system.flow.arrays == "batched"
 
     # ---- time and the variable that solvers integrate in
 
@@ -49,20 +59,20 @@ class Field:
 
     @cached_property
     def velocity(self) -> Callable[[float, np.ndarray], np.ndarray]:
-        if self.system.arrays == "jax":
+        if self.compiled:
             from .compiled import flat_velocity
 
             fast = flat_velocity(self.system, self.layout)
             plain = lambda state: np.asarray(fast(state, self.frame))  # noqa: E731
         else:
-            plain = lambda state: ravel(self.system.velocity(self.layout.unravel(state), self.frame))  # noqa: E731
+            plain = lambda state: ravel(self.system.flow.velocity(self.layout.unravel(state), self.frame))  # noqa: E731
         return self._warped(plain)
 
     @cached_property
     def jacobian(self) -> Callable[[float, np.ndarray], np.ndarray] | None:
-        if not self.system.declares("jacobian"):
+        if not isinstance(self.system.flow, HasJacobian):
             return None
-        matrix = self.system.cheap_jacobian(self.frame)
+        matrix = self.system.flow.jacobian(self.frame)
         return self._warped(lambda state: np.asarray(matrix(self.layout.unravel(state))))
 
     @property
@@ -70,7 +80,7 @@ class Field:
         """State -> (x -> J x), for matrix-free solvers; in plain time only."""
 
         def linearize(state: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-            apply = self.system.linearize(self.layout.unravel(state), self.frame)
+            apply = self.system.flow.linearize(self.layout.unravel(state), self.frame)
             return lambda x: ravel(apply(self.layout.unravel(x)))
 
         return linearize
@@ -81,8 +91,8 @@ class Field:
         return lambda inner, state: self.scale * np.exp(inner) * function(state)
 
     def measure(self, state: np.ndarray) -> dict[str, np.ndarray]:
-        """Observables at one flat state, or at many if the system is batched."""
-        if self.system.arrays == "jax":
+        """Observables at one flat state, or at many if `batched`."""
+        if self.compiled:
             from .compiled import flat_measure
 
             found = flat_measure(self.system, self.layout)(state, self.frame)
@@ -98,14 +108,14 @@ class Field:
 
     def measure_many(self, states: np.ndarray) -> dict[str, np.ndarray]:
         """Observables at flat states (n, size), with the state's axis first."""
-        if self.system.batched:
+        if self.batched:
             return self.measure(states)
         points = [self.measure(state) for state in states]
         return {name: np.stack([point[name] for point in points]) for name in points[0]}
 
     def signals(self, marks: Sequence[Mark]) -> Callable[[np.ndarray], np.ndarray]:
         """Distance of each mark's number from its level, whose sign changes at the passage (..., len(marks))."""
-        if self.system.arrays == "jax":
+        if self.compiled:
             from .compiled import flat_readings, split_signals
 
             names, places = split_signals([(mark.observable, mark.index) for mark in marks])
@@ -122,16 +132,16 @@ class Field:
 
     def largest_weight(self, states: np.ndarray) -> float:
         """In size, of flat states (n, size)."""
-        points = [states] if self.system.batched else states
-        return max(float(self.system.largest_weight(self.layout.unravel(point), self.frame)) for point in points)
+        points = [states] if self.batched else states
+        return max(float(self.system.flow.largest_weight(self.layout.unravel(point), self.frame)) for point in points)
 
     def conserved_many(self, states: np.ndarray) -> np.ndarray:
         """Conserved quantities at flat states (n, size), with the state's axis first."""
-        if self.system.batched:
-            return np.asarray(self.system.conserved(self.layout.unravel(states), self.frame))
-        if self.system.arrays == "jax":
+        if self.batched:
+            return np.asarray(self.system.flow.conserved(self.layout.unravel(states), self.frame))
+        if self.compiled:
             from .compiled import flat_conserved
 
             kept = flat_conserved(self.system, self.layout)
             return np.stack([kept(state, self.frame) for state in states])
-        return np.stack([self.system.conserved(self.layout.unravel(state), self.frame) for state in states])
+        return np.stack([self.system.flow.conserved(self.layout.unravel(state), self.frame) for state in states])

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from saddlescope.core.errors import BadArgument
+from saddlescope.core.parts import HasInvariants, HasJacobian, HasProducts
 from saddlescope.core.progress import Tick, silent
 from saddlescope.core.stage import Mark, Prediction
-from saddlescope.core.system import Start, System
+from saddlescope.core.start import Start
+from saddlescope.core.system import System
 from saddlescope.core.threads import one_thread
 from saddlescope.core.trajectory import build_trajectory
 from saddlescope.numerics import integrate as numerics
@@ -57,23 +59,24 @@ def flow(
     began = wall.perf_counter()
     chosen = named_solver(solver)
     start = system.start(seed) if start is None else start
-    if prediction is None and system.spec.horizon is None and "predict" in system.faces:
-        prediction = system.predict(start)
+    if prediction is None and system.spec.horizon is None and system.theory is not None:
+        prediction = system.theory.predict(start)
     field = Field.of(system, start)
-    warped, jacobian = field.scale is not None, system.declares("jacobian")
-    free = system.declares("linearize") and not warped
+    warped, jacobian = field.scale is not None, isinstance(system.flow, HasJacobian)
+    free = isinstance(system.flow, HasProducts) and not warped
     chosen = chosen.for_state(field.layout.size, free=free, jacobian=jacobian, warped=warped)
     horizon = system.spec.horizon
     prolong = horizon is None
     if prolong:
-        horizon = system.horizon(prediction, start.frame) if prediction else None
+        horizon = prediction.horizon if prediction else None
         if horizon is None:
             why = prediction.notes[0] if prediction and prediction.notes else "no theory says how long it takes"
             raise BadArgument(f"`horizon` must be set for {system.name} with these parameters: {why}")
-    goal = system.arrival(prediction) if prolong and prediction and system.ends_on_arrival else None
+    at_once = prolong and prediction is not None and prediction.ending.at_once
+    goal = prediction.arrival if prediction and at_once else None
     path = _integrate(field, 0.0, horizon, field.origin, chosen, level_marks(prediction), tick, goal)
-    for _ in range(PROLONGATIONS if prolong and not system.ends_on_arrival else 0):
-        if path.outcome != FINISHED or arrived(system, field.measure(path.state[-1]), prediction):
+    for _ in range(PROLONGATIONS if prolong and not at_once else 0):
+        if path.outcome != FINISHED or arrived(field.measure(path.state[-1]), prediction):
             break
         more = _integrate(field, horizon, 2 * horizon, path.state[-1], chosen, level_marks(prediction), tick)
         path, horizon = _join(path, more), 2 * horizon
@@ -81,8 +84,8 @@ def flow(
     return path_trajectory(system, seed, field, path, prediction, horizon, prolong, chosen, wall.perf_counter() - began)
 
 
-def arrived(system: System, observables: Mapping[str, Any], prediction: Prediction | None) -> bool:
-    mark = system.arrival(prediction) if prediction else None
+def arrived(observables: Mapping[str, Any], prediction: Prediction | None) -> bool:
+    mark = prediction.arrival if prediction else None
     return mark is None or bool(mark.passed(observables))
 
 
@@ -178,7 +181,7 @@ def path_trajectory(
     time, state = time[chosen], _rows(path.state, keep[chosen])
     observables = field.measure_many(state)
     drift = None
-    if system.declares("conserved"):
+    if isinstance(system.flow, HasInvariants):
         kept = field.conserved_many(state)
         largest = field.largest_weight(state) ** 2
         drift = float(np.abs(kept - kept[0]).max() / max(largest, np.finfo(float).tiny))
@@ -207,12 +210,11 @@ def _result(system, field, path, time, observables, prediction, horizon, prolong
     if path.outcome not in (FINISHED, STOPPED):
         return f"{path.outcome} at time {path.time[-1]:.6g} of {horizon:.6g}"
     waited = prolonged and path.outcome != STOPPED
-    return horizon_result(system, field.frame, time, observables, prediction, horizon, waited)
+    return horizon_result(system, time, observables, prediction, horizon, waited)
 
 
 def horizon_result(
     system: System,
-    frame: Any,
     time: np.ndarray,
     observables: Mapping[str, np.ndarray],
     prediction: Prediction | None,
@@ -222,21 +224,21 @@ def horizon_result(
     """FINISHED, or what the horizon was too short for and which one would suffice."""
     if prediction is None:
         return FINISHED
-    marks = system.awaited(prediction)
+    marks = prediction.awaited
     expected = len(marks)
     seen = sum(mark.passage(time, observables) is not None for mark in marks)
     last = {name: values[-1] for name, values in observables.items()}
     if seen == expected:
-        if not prolonged or arrived(system, last, prediction):
-            return ": ".join(filter(None, [FINISHED, system.epilogue(prediction, last)]))
+        if not prolonged or arrived(last, prediction):
+            return ": ".join(filter(None, [FINISHED, system.theory.remark(prediction, last)]))
         loss, level = float(last["loss"]), prediction.levels[-1]
         return f"{FINISHED}: all stages seen, the loss {loss:.6g} at time {horizon:.6g}, the last plateau {level:.6g}"
     if prolonged:
         return f"{HORIZON_TOO_SHORT}: saw {seen} of {expected} stages by time {horizon:.6g}, after prolonging"
-    enough = system.horizon(prediction, frame)
+    enough = prediction.horizon
     if enough is not None and all(stage.time is not None for stage in prediction.stages):
         enough = min(enough, 1.3 * (prediction.last_time or enough))
     advice = "`saddlescope predict` says how long it takes"
     if enough is not None and enough > horizon:
-        advice = f"horizon={enough:.4g} {'is the longest' if system.ends_on_arrival else 'would suffice'}"
+        advice = f"horizon={enough:.4g} {'is the longest' if prediction.ending.at_once else 'would suffice'}"
     return f"{HORIZON_TOO_SHORT}: saw {seen} of {expected} stages by time {horizon:.6g}; {advice}"

@@ -16,11 +16,13 @@ import optax
 
 from saddlescope.core.errors import BadArgument
 from saddlescope.core.files import owned
+from saddlescope.core.parts import ExactDescent, HasFreshData, HasJacobian, HasSamples
 from saddlescope.core.precision import on_device
 from saddlescope.core.progress import Tick, silent
 from saddlescope.core.spec import LARGEST_INT
 from saddlescope.core.stage import Prediction
-from saddlescope.core.system import Start, System
+from saddlescope.core.start import ReducedStart, Start
+from saddlescope.core.system import System
 from saddlescope.core.threads import one_thread
 from saddlescope.core.trajectory import build_trajectory
 
@@ -81,18 +83,19 @@ def train(
     began = wall.perf_counter()
     start = system.start(seed) if start is None else start
     unknown_end = system.spec.steps is None and system.spec.horizon is None
-    if prediction is None and unknown_end and "predict" in system.faces:
-        prediction = system.predict(start)
+    if prediction is None and unknown_end and system.theory is not None:
+        prediction = system.theory.predict(start)
+    _check_batches(system)
     steps, prolong = _steps(system, prediction, start.frame)
-    ends_on_arrival = prolong and system.ends_on_arrival
+    at_once = prolong and prediction is not None and prediction.ending.at_once
     with nullcontext() if save is None else owned(save):
         run = _Run(system, seed, start, prediction, save)
-        first, left = 0, PROLONGATIONS if prolong and not ends_on_arrival else 0
+        first, left = 0, PROLONGATIONS if prolong and not at_once else 0
         while left and int(run.carry.step) > steps:  # it had been prolonged when it was stopped
             first, steps, left = steps, 2 * steps, left - 1
-        run.advance(_snapshot_steps(snapshots, first, steps), steps, tick, ends_on_arrival)
+        run.advance(_snapshot_steps(snapshots, first, steps), steps, tick, at_once)
         for _ in range(left):
-            if run.diverged is not None or arrived(system, run.last, prediction):
+            if run.diverged is not None or arrived(run.last, prediction):
                 break
             steps *= 2
             run.advance(_snapshot_steps(snapshots, steps // 2, steps), steps, tick)
@@ -104,7 +107,7 @@ def _steps(system: System, prediction: Prediction | None, frame: Any) -> tuple[i
     spec = system.spec
     if spec.steps is not None:
         return spec.steps, False
-    horizon = spec.horizon or (system.horizon(prediction, frame) if prediction else None)
+    horizon = spec.horizon or (prediction.horizon if prediction else None)
     if horizon is None:
         raise BadArgument(f"`steps` must be set: no theory says how long {system.name} trains with these parameters")
     steps = horizon / (system.clock(frame) * spec.learning_rate)
@@ -117,6 +120,14 @@ def _steps(system: System, prediction: Prediction | None, frame: Any) -> tuple[i
             "`steps` (or `horizon`) must be set with schedule=cosine: the rate falls to zero at the last step"
         )
     return max(1, int(np.ceil(steps))), spec.horizon is None
+
+
+def _check_batches(system: System) -> None:
+    spec, training = system.spec, system.training
+    ability = HasFreshData if spec.fresh_data else HasSamples
+    if spec.batch_size is not None and not isinstance(training, ability):
+        field = "fresh_data" if spec.fresh_data else "batch_size"
+        raise BadArgument(f"`{field}` means nothing here: {system.name} has no samples to draw from; leave it out")
 
 
 def _snapshot_steps(snapshots: Sequence[int] | str, first: int, last: int) -> np.ndarray:
@@ -142,11 +153,11 @@ class _Run:
         )
         # The same problem with rate and length left open: code that is compiled for it serves them all.
         self.any_rate = type(system)(spec.replace(learning_rate=1.0, steps=None, horizon=None))
-        self.marks = level_marks(prediction) if system.watched == "every step" else ()
+        self.marks = level_marks(prediction) if system.training.watched == "every step" else ()
         self.signals: tuple[Signal, ...] = tuple(dict.fromkeys((mark.observable, mark.index) for mark in self.marks))
         plain = spec.optimizer == "gd" and spec.batch_size is None and spec.clip_norm is None
-        self.plain, self.exact = plain, plain and system.trains_exactly
-        if system.starts_reduced and not self.exact:
+        self.plain, self.exact = plain, plain and isinstance(system.training, ExactDescent)
+        if isinstance(start, ReducedStart) and not self.exact:
             raise BadArgument(
                 f"{system.name} cannot form its weights here: only optimizer=gd on the whole problem is possible"
             )
@@ -171,7 +182,7 @@ class _Run:
     def last(self) -> dict[str, np.ndarray]:
         return self.rows[max(self.rows)][1]
 
-    def advance(self, snapshots: np.ndarray, steps: int, tick: Tick, ends_on_arrival: bool = False) -> None:
+    def advance(self, snapshots: np.ndarray, steps: int, tick: Tick, at_once: bool = False) -> None:
         names, places = split_signals(self.signals)
         compiled = _advance(self.any_rate, names, self.exact, _schedule_steps(self.system, steps))
         step_fn = partial(compiled, places, self.system.spec.learning_rate)
@@ -182,7 +193,7 @@ class _Run:
         if here > steps:
             raise BadArgument(f"{self.save} is already at step {here}, beyond the {steps} asked for: name another file")
         for there in stops[stops > here].tolist():
-            if ends_on_arrival and arrived(self.system, self.last, self.prediction):
+            if at_once and arrived(self.last, self.prediction):
                 break
             before = self.carry
             self.carry, signals, finite = step_fn(before, self.frame, there - here)
@@ -196,7 +207,7 @@ class _Run:
                 at, reached = step_fn(at, self.frame, near - reached)[0], near
                 if near not in self.rows:
                     self._record(at)
-            if there in wanted or ends_on_arrival:
+            if there in wanted or at_once:
                 self._record(self.carry)
             here = there
             tick(here / steps, f"step {here:,} of {steps:,}, loss {float(self.last['loss']):.4g}")
@@ -235,9 +246,9 @@ class _Run:
     def _record(self, carry: Carry) -> None:
         observables, kept = _measure(self.any_rate)(carry.point, self.frame)
         row = {name: np.asarray(value) for name, value in observables.items()}
-        if kept is not None:
+        if kept is not None and self.system.invariants is not None:
             row["_conserved"] = np.asarray(kept)
-            row["_largest"] = np.asarray(self.system.largest_weight(carry.point, self.frame))
+            row["_largest"] = np.asarray(self.system.invariants.largest_weight(carry.point, self.frame))
         self.rows[int(carry.step)] = (float(carry.elapsed), row)
 
     def _drift(self) -> float | None:
@@ -259,7 +270,7 @@ class _Run:
         moving = np.r_[True, np.diff(time) > 0]
         observables = {
             name: np.stack([row[name] for row, keep in zip(rows, moving, strict=True) if keep])
-            for name in system.observables
+            for name in system.measured()
         }
         return build_trajectory(
             system,
@@ -271,7 +282,12 @@ class _Run:
             result=self._result(prolonged, time[moving], observables),
             seconds=seconds,
             conserved_drift=self._drift(),
-            extra={"steps": int(self.carry.step), "horizon": float(time[-1])},
+            extra={
+                "steps": int(self.carry.step),
+                "horizon": float(time[-1]),
+                "device": jax.devices()[0].device_kind,
+                "dtype": "float64",
+            },
             step=np.array(order)[moving],
         )
 
@@ -288,13 +304,13 @@ class _Run:
         if not last <= 1e6 * abs(first):
             return f"diverged: the loss grew from {first:.3g} to {last:.3g}; {self._advice()}"
         rate, bound = self.system.spec.learning_rate, self._stable_rate()
-        found = horizon_result(self.system, self.frame, time, observables, self.prediction, float(time[-1]), prolonged)
+        found = horizon_result(self.system, time, observables, self.prediction, float(time[-1]), prolonged)
         if bound is not None and rate > bound:
             return f"{found}: learning_rate {rate:.3g} overshoots; {self._advice()}"
         return found
 
     def _stable_rate(self) -> float | None:
-        return self.system.stable_rate(self.frame) if self.plain else None
+        return self.system.training.stable_rate(self.frame) if self.plain else None
 
     def _advice(self) -> str:
         """What a run that diverged or overshot should try: GD is stable where the curvature is below 2 / rate."""
@@ -302,8 +318,8 @@ class _Run:
         bound = self._stable_rate()
         if bound is not None and rate > bound:
             return f"at the start GD is stable below learning_rate {bound:.3g}"
-        if self.plain and known is not None and known.plateaus and system.declares("jacobian"):
-            slopes = np.linalg.eigvals(system.jacobian(known.plateaus[-1], self.frame)).real
+        if self.plain and known is not None and known.plateaus and isinstance(system.flow, HasJacobian):
+            slopes = np.linalg.eigvals(system.flow.jacobian(self.frame)(known.plateaus[-1])).real
             bound = 2 / (-slopes.min() * system.clock(self.frame))
             if rate > bound:
                 return f"at the last plateau GD is stable below learning_rate {bound:.3g}"
@@ -317,11 +333,11 @@ def _schedule_steps(system: System, steps: int) -> int | None:
 
 def _initial_carry(system: System, start: Start, exact: bool) -> Carry:
     spec = system.spec
-    point = system.reduce(start.point, start.frame) if exact and not system.starts_reduced else start.point
+    point = system.flow.state_of(start) if exact else start.point
     point = on_device(point)
     order: Any = ()
     if spec.batch_size is not None and not spec.fresh_data:
-        order = jnp.arange(len(jax.tree.leaves(system.samples(start.frame))[0]))
+        order = jnp.arange(len(jax.tree.leaves(system.training.samples(start.frame))[0]))
     return Carry(
         point=point,
         optimizer=() if exact else optimizers.direction(spec).init(point),
@@ -336,7 +352,7 @@ def _initial_carry(system: System, start: Start, exact: bool) -> Carry:
 @cache
 def _measure(system: System):
     def measured(point, frame):
-        kept = system.conserved(point, frame) if system.declares("conserved") else None
+        kept = None if system.invariants is None else system.invariants.conserved(point, frame)
         return system.measure(system.view(point, frame), frame), kept
 
     return jax.jit(measured)
@@ -356,8 +372,8 @@ def _advance(system: System, signals: tuple[str, ...], exact: bool, schedule_ste
         if spec.batch_size is None:
             return None, carry.order
         if spec.fresh_data:
-            return system.draw(frame, key, spec.batch_size), carry.order
-        samples = system.samples(frame)
+            return system.training.draw(frame, key, spec.batch_size), carry.order
+        samples = system.training.samples(frame)
         size = len(carry.order)
         position = carry.step % max(1, size // spec.batch_size)
         order = jax.lax.cond(position == 0, lambda: jax.random.permutation(key, size), lambda: carry.order)
@@ -365,12 +381,9 @@ def _advance(system: System, signals: tuple[str, ...], exact: bool, schedule_ste
         return jax.tree.map(lambda array: array[chosen], samples), order
 
     def evaluated(carry: Carry, frame):
-        """ReduceLROnPlateau listens to the evaluation loss every `plateau_every` steps."""
+        """ReduceLROnPlateau listens to the observed loss every `plateau_every` steps."""
         listen = optimizers.plateau(spec)
-        if exact:  # a reduced state is no weights: of it, the loss of the whole problem is known
-            value = system.measure(system.view(carry.point, frame), frame)["loss"]
-        else:
-            value = system.evaluate(carry.point, frame)
+        value = system.measure(system.view(carry.point, frame), frame)["loss"]
         return listen.update(carry.point, carry.plateau, value=value)[1]
 
     def step(carry: Carry, frame, learning_rate) -> Carry:
@@ -383,10 +396,10 @@ def _advance(system: System, signals: tuple[str, ...], exact: bool, schedule_ste
             scale = scale * plateau.scale
         rate = learning_rate * scale
         if exact:
-            point, optimizer, order = system.descend(carry.point, frame, rate), (), carry.order
+            point, optimizer, order = system.training.descend(carry.point, frame, rate), (), carry.order
         else:
             batch, order = batch_of(carry, frame, for_batch)
-            slope = jax.grad(system.loss)(carry.point, frame, batch, for_loss)
+            slope = jax.grad(system.training.loss)(carry.point, frame, batch, for_loss)
             move, optimizer = toward.update(slope, carry.optimizer, carry.point)
             point = optax.apply_updates(carry.point, jax.tree.map(lambda m: -rate * m, move))
         return Carry(point, optimizer, plateau, order, key, carry.step + 1, carry.elapsed + scale)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from .outcome import Outcome
+from saddlescope.core.run import Run
+
 from .records import Records
 from .request import Request
 from .store import About, Store
@@ -28,20 +29,20 @@ class Archive:
             return self.store.about(request)
         return self.records.about(request)
 
-    def load(self, request: Request) -> list[Outcome]:
+    def load(self, request: Request) -> list[Run]:
         if request in self.store or self.records is None:
             return self.store.load(request)
         return [self.records.load(request)]
 
 
-class Runs(Mapping[str, Sequence[Outcome]]):
-    """Outcomes by experiment, read when they are asked for."""
+class Runs(Mapping[str, Sequence[Run]]):
+    """Runs by experiment, read when they are asked for."""
 
     def __init__(self, archive: Archive, requests: Mapping[str, Sequence[Request]]):
         self.archive, self.requests = archive, requests
 
-    def __getitem__(self, experiment: str) -> list[Outcome]:
-        return [outcome for request in self.requests[experiment] for outcome in self.archive.load(request)]
+    def __getitem__(self, experiment: str) -> list[Run]:
+        return [run for request in self.requests[experiment] for run in self.archive.load(request)]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.requests)

@@ -10,33 +10,43 @@ from collections.abc import Iterable, Iterator, Set
 from functools import cache
 from pathlib import Path
 
-from saddlescope.core.study import Study
+import saddlescope
+from saddlescope.core.parts import OwnLoop
 from saddlescope.core.subject import Subject
-from saddlescope.core.system import System
 
-ANALYSIS_MODULES = frozenset({"claims", "experiments", "figures", "errata", "measures", "report", "show"})
+ANALYSIS_MODULES = frozenset({"evidence", "claims", "experiments", "figures", "errata", "measures", "report", "show"})
 """Analysis modules and packages, by the last word of their names: not part of a run's hash, nor is what only they
 import."""
 
 OURS = Path(__file__).resolve().parents[1]
-MAKERS = {System: ("lab/run.py",), Study: ("lab/outcome.py",)}
-"""Where runs are made and their stages found: a study has a loop of its own, and needs none of the engines."""
+ENGINES, OWN_LOOP = OURS / "lab/run.py", OURS / "lab/stages.py"
+"""Where runs are made and their stages found: a loop of one's own needs none of the engines."""
 
 INSTALLED = {"site-packages", "dist-packages"}
 
 
-def sources_now(kind: type[Subject]) -> str:
+def sources_now(system: Subject) -> str:
     """Hash of the code that the runs of a system or study depend on; the same wherever the package lies."""
-    return hash_of(files_of(kind))
+    return hash_of(files_of(system))
 
 
-sources = cache(sources_now)
-"""The same when it was first asked for, which is closer to what this process has imported."""
+def sources(system: Subject) -> str:
+    """The same when it was first asked for, which is closer to what this process has imported."""
+    key = type(system), _moves_itself(system)
+    if key not in _sources_then:
+        _sources_then[key] = sources_now(system)
+    return _sources_then[key]
 
 
-def code_changed(words: str) -> RuntimeError:
+_sources_then: dict[tuple[type[Subject], bool], str] = {}
+
+
+class CodeChanged(RuntimeError):
     """Nobody knows which code has run, so what it gave must not be kept under the name of either."""
-    return RuntimeError(
+
+
+def code_changed(words: str) -> CodeChanged:
+    return CodeChanged(
         f"the code of {words} changed while it ran, so its result was not kept: call again (a Python process that "
         "has loaded the old code must be started anew)"
     )
@@ -49,13 +59,16 @@ def hash_of(files: Iterable[Path]) -> str:
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
 
-def files_of(kind: type[Subject]) -> set[Path]:
+def _moves_itself(system: Subject) -> bool:
+    return isinstance(system.training, OwnLoop) and system.faces == ("train",)
+
+
+def files_of(system: Subject) -> set[Path]:
     """Of its classes, of the engines that move it and of what finds its stages, with all that they import."""
-    contract = next(base for base in kind.__mro__ if base in MAKERS)
     # A variant may be built on classes of another folder (a user's system that extends one of ours).
-    bases = [base for base in kind.__mro__ if issubclass(base, Subject)]
+    bases = [base for base in type(system).__mro__ if issubclass(base, Subject)]
     homes = [file for base in bases if (file := home(base)) is not None]
-    return closure([*homes, *(OURS / maker for maker in MAKERS[contract])])
+    return closure([*homes, OWN_LOOP if _moves_itself(system) else ENGINES])
 
 
 def home(kind: type) -> Path | None:
@@ -105,12 +118,10 @@ def _imported(here: Path) -> list[Path]:
 @cache
 def _imported_then(here: Path, moment: int) -> list[Path]:
     """moment: when the file was last written, so that one which has changed is read again."""
-    found = []
-    for node in _run_nodes(ast.parse(here.read_text(encoding="utf-8"))):
-        for origin, parts in _named(here, node):
-            place = origin.joinpath(*parts)
-            found += [place.with_suffix(".py"), place / "__init__.py"]
-    return found
+    nodes = list(_run_nodes(ast.parse(here.read_text(encoding="utf-8"))))
+    places = [origin.joinpath(*parts) for node in nodes for origin, parts in _named(here, node)]
+    places += _offered(nodes)
+    return [file for place in places for file in (place.with_suffix(".py"), place / "__init__.py")]
 
 
 def _run_nodes(tree: ast.AST) -> Iterator[ast.AST]:
@@ -137,6 +148,21 @@ def _named(here: Path, node: ast.AST) -> Iterator[tuple[Path, list[str]]]:
         modules = [[*base, alias.name] for alias in node.names]
         around = [base] if base or not all(_is_module(origins[0].joinpath(*parts)) for parts in modules) else []
         yield from itertools.product(origins, [*around, *modules])
+
+
+def _offered(nodes: Iterable[ast.AST]) -> list[Path]:
+    """Homes of the names that a file takes from this package itself: `from saddlescope import Spec`, `ss.Spec`."""
+    own = saddlescope.__name__
+    imports = [alias for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    called = {alias.asname or alias.name for alias in imports if alias.name == own}
+    from_it = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module == own]
+    names = [alias.name for node in from_it for alias in node.names]
+    names += [
+        node.attr
+        for node in nodes
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in called
+    ]
+    return [OURS.joinpath(*saddlescope.HOMES[name].split(".")) for name in names if name in saddlescope.HOMES]
 
 
 def _is_module(place: Path) -> bool:

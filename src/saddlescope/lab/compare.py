@@ -7,29 +7,30 @@ from typing import Any
 
 from saddlescope.core.errors import BadArgument
 from saddlescope.core.progress import Tick, part_of, silent
+from saddlescope.core.registry import named
+from saddlescope.core.run import Run
+from saddlescope.core.strict import strict
 from saddlescope.core.subject import Face, Subject
-from saddlescope.core.system import System
 
-from .outcome import Outcome, strict
-from .run import run_face
+from .run import run
 
 ORDER: tuple[Face, ...] = ("predict", "flow", "train")
 
 
 @dataclass(frozen=True)
 class Comparison:
-    system: System
+    system: Subject
     seed: int
-    outcomes: dict[str, Outcome]
+    runs: dict[str, Run]
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per stage: time and loss in each face, None where a face did not see it."""
-        indices = sorted({stage.index for outcome in self.outcomes.values() for stage in outcome.stages})
+        indices = sorted({stage.index for one in self.runs.values() for stage in one.stages})
         rows = []
         for index in indices:
             row: dict[str, Any] = {"index": index, "label": ""}
-            for face, outcome in self.outcomes.items():
-                stage = next((stage for stage in outcome.stages if stage.index == index), None)
+            for face, one in self.runs.items():
+                stage = next((stage for stage in one.stages if stage.index == index), None)
                 row[face] = {"time": stage.time if stage else None, "loss": stage.loss if stage else None}
                 row["label"] = row["label"] or (stage.label if stage else "")
             rows.append(row)
@@ -38,7 +39,7 @@ class Comparison:
     def differences(self) -> dict[str, dict[str, float]]:
         """Largest relative difference of each other face from the flow, in time and in loss."""
         found: dict[str, dict[str, float]] = {}
-        for face in self.outcomes if "flow" in self.outcomes else ():
+        for face in self.runs if "flow" in self.runs else ():
             for quantity in ("time", "loss") if face != "flow" else ():
                 pairs = [(row[face][quantity], row["flow"][quantity]) for row in self.rows()]
                 gaps = [abs(one / other - 1) for one, other in pairs if one is not None and other]
@@ -47,7 +48,7 @@ class Comparison:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        faces = {face: outcome.to_dict() for face, outcome in self.outcomes.items()}
+        faces = {face: one.to_dict() for face, one in self.runs.items()}
         return strict(
             {
                 "system": self.system.name,
@@ -59,16 +60,17 @@ class Comparison:
         )
 
 
-def compare(system: Subject, seed: int = 0, *, tick: Tick = silent) -> Comparison:
-    """Run every face that the system has from the same start."""
-    if not isinstance(system, System):
-        raise BadArgument(f"{system.name} is a study and has no other face to compare with: it can train")
-    start = system.start(seed)
-    faces: list[Face] = [face for face in ORDER if face in system.faces]
-    outcomes: dict[str, Outcome] = {}
+def compare(system: Subject | str, seed: int = 0, *, tick: Tick = silent) -> Comparison:
+    """Run every face that the system has from the start of `seed`; the result has one `Run` for each, and a table."""
+    chosen = named(system)
+    if len(chosen.faces) < 2:
+        raise BadArgument(f"{chosen.name} has nothing to compare: it can {', '.join(chosen.faces)}")
+    start = chosen.start(seed)
+    faces: list[Face] = [face for face in ORDER if face in chosen.faces]
+    runs: dict[str, Run] = {}
     prediction = None
     for number, face in enumerate(faces):
         part = part_of(tick, number, len(faces), face)
-        outcomes[face] = run_face(system, face, seed, start=start, prediction=prediction, tick=part)
-        prediction = outcomes[face].prediction
-    return Comparison(system, seed, outcomes)
+        runs[face] = run(chosen, face, seed, start=start, prediction=prediction, tick=part)
+        prediction = runs[face].prediction
+    return Comparison(chosen, seed, runs)

@@ -8,23 +8,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
-from saddlescope.core.claim import NEEDS_FULL, Claim, Verdict, judge_runs
+from saddlescope.core.claim import NEEDS_FULL, Claim, Verdict, judge
+from saddlescope.core.errors import told
 from saddlescope.core.experiment import Erratum
 from saddlescope.core.files import remove, write_whole
-from saddlescope.core.room import Room, room
+from saddlescope.core.room import Room
+from saddlescope.core.room import room as find_room
+from saddlescope.core.run import Run
 
 from .archive import Archive
 from .closure import OURS, closure, code_changed, hash_of, home
-from .judge import evidence_of
 from .request import Request
-from .store import versions
+from .store import Damaged, versions
 
 Kind = Literal["verdicts", "figure", "erratum"]
 
@@ -39,7 +42,8 @@ SHARED = "lab/derived.py"
 class Question:
     """verdicts: on the claims of the experiment `name`.  figure, erratum: of this name.
 
-    code: hash of the code that the answer depends on.  runs: by experiment, those that it draws on.
+    code: hash of the code that the answer depends on.  runs: by experiment, those that it draws on.  address: of the
+    room, for a process that does not know its name.
     """
 
     kind: Kind
@@ -48,6 +52,7 @@ class Question:
     code: str
     full: bool = False
     runs: tuple[tuple[str, tuple[Request, ...]], ...] = ()
+    address: str = ""
 
     @property
     def requests(self) -> list[Request]:
@@ -61,7 +66,7 @@ class Question:
 def ask(
     kind: Kind, room: str, name: str, full: bool = False, runs: tuple[tuple[str, tuple[Request, ...]], ...] = ()
 ) -> Question:
-    return Question(kind, room, name, code_of(kind, room), full, runs)
+    return Question(kind, room, name, code_of(kind, room), full, runs, find_room(room).address)
 
 
 class Derived:
@@ -73,7 +78,7 @@ class Derived:
 
     def path(self, question: Question) -> Path:
         runs = [(name, [self.archive.about(one).stamp for one in group]) for name, group in question.runs]
-        libraries = {**versions(True), "matplotlib": version("matplotlib")}
+        libraries = {**versions("torch"), "matplotlib": version("matplotlib")}
         parts = json.dumps([question.code, libraries, runs], sort_keys=True)
         digest = hashlib.sha256(parts.encode()).hexdigest()[:16]
         return self.folder / f"{self._what(question)}-{digest}.json"
@@ -101,10 +106,12 @@ class Derived:
         return self.work_out(question) if found is None else found
 
     def work_out(self, question: Question) -> Any:
-        """Answer it, and keep the answer in the place of an older one."""
+        """Answer it, and keep the answer in the place of an older one, unless the room's code failed."""
         answer = _answer(question, self.archive)
-        if code_now(question.kind, question.room) != question.code:
+        if code_now(question.kind, question.address) != question.code:
             raise code_changed(question.words)
+        if failures(answer):
+            return answer
         path = self.path(question)
         self.folder.mkdir(parents=True, exist_ok=True)
         for old in self.folder.glob(f"{self._what(question)}-{'?' * 16}.json"):
@@ -121,9 +128,9 @@ def _checksum(name: str, answer: Any) -> str:
 
 def code_now(kind: Kind, name: str) -> str:
     """Hash of all code that an answer depends on, as it is on the disk."""
-    found = room(name)
+    found = find_room(name)
     files = [file for subject in found.subjects if (file := home(subject)) is not None]
-    module = found.part(LOOKS_AT[kind])
+    module = found.part(f"evidence.{LOOKS_AT[kind]}")
     if module is not None and module.__file__ is not None:
         files.append(Path(module.__file__).resolve())
     return hash_of(closure([*files, OURS / SHARED], leave_out=frozenset()))
@@ -137,26 +144,53 @@ code_of = cache(code_now)
 
 
 def _answer(question: Question, archive: Archive) -> Any:
-    found = room(question.room)
-    results = {
-        name: [evidence_of(outcome) for request in group for outcome in archive.load(request)]
-        for name, group in question.runs
-    }
+    found = find_room(question.address)
+    results = {name: [run for request in group for run in archive.load(request)] for name, group in question.runs}
     if question.kind == "verdicts":
         claims = claims_on(found, question.name)
-        return [_row(judge_runs(claim, results[question.name], lacking(question.full))) for claim in claims]
+        return [_verdict(claim, results[question.name], lacking(question.full)) for claim in claims]
     if question.kind == "figure":
         from saddlescope.show.style import svg_of
 
-        return svg_of(found.figures[question.name], results)
-    erratum = next(one for one in found.errata if one.name == question.name)
-    return off_by(erratum)
+        with _mistakes({"svg": None}) as answer:
+            answer["svg"] = svg_of(found.figures[question.name], results)
+        return answer
+    return off_by(next(one for one in found.errata if one.name == question.name))
 
 
-def off_by(erratum: Erratum) -> dict[str, float]:
-    """How far off what is printed is, and the repair: computed here, which takes seconds."""
-    printed, repaired = erratum.shows()
-    return {"off_printed": float(printed), "off_repaired": float(repaired)}
+def off_by(erratum: Erratum) -> dict[str, Any]:
+    """How far off what is printed is, and the repair: computed here, which takes seconds. None of a plain misprint."""
+    with _mistakes({"off_printed": None, "off_repaired": None}) as answer:
+        if erratum.shows:
+            answer["off_printed"], answer["off_repaired"] = map(float, erratum.shows())
+    return answer
+
+
+def _verdict(claim: Claim, runs: Sequence[Run], lacking: str) -> dict[str, Any]:
+    with _mistakes({"claim": claim.name, "verdict": "undecided", "value": None, "reason": "", "runs": 0}) as row:
+        verdict = judge(claim, runs, lacking)
+        row |= {name: getattr(verdict, name) for name in ("verdict", "value", "reason", "runs")}
+    if row["failed"]:
+        row["reason"] = f"its code failed: {row['failed']}"
+    return row
+
+
+@contextmanager
+def _mistakes(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """An error in the code of a room costs this answer alone: `failed` says what it was."""
+    answer["failed"] = ""
+    try:
+        yield answer
+    except Exception as error:
+        if isinstance(error, (OSError, MemoryError, Damaged)):
+            raise
+        answer["failed"] = told(error)
+
+
+def failures(answer: Any) -> list[str]:
+    """What failed in an answer, by the name of its claim if it has one."""
+    rows = answer if isinstance(answer, list) else [answer]
+    return [f"{row.get('claim', '')}: {row['failed']}".removeprefix(": ") for row in rows if row["failed"]]
 
 
 def claims_on(found: Room, experiment: str) -> list[Claim]:
@@ -166,11 +200,6 @@ def claims_on(found: Room, experiment: str) -> list[Claim]:
 def lacking(full: bool) -> str:
     """What to say of a claim that these runs are too few for."""
     return "" if full else NEEDS_FULL
-
-
-def _row(verdict: Verdict) -> dict[str, Any]:
-    names = ("verdict", "value", "reason", "runs")
-    return {"claim": verdict.claim.name, **{name: getattr(verdict, name) for name in names}}
 
 
 def verdicts_from(claims: Sequence[Claim], rows: Sequence[dict[str, Any]]) -> list[Verdict]:

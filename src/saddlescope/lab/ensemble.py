@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from saddlescope.core.progress import Tick, part_of, silent
+from saddlescope.core.registry import named
+from saddlescope.core.run import Run
 from saddlescope.core.subject import Face, Subject
 from saddlescope.core.system import System
 
-from .outcome import Outcome
 from .pool import cores, on_cores
-from .run import all_at_once, run_face
+from .run import all_at_once, run
 
 FEWEST = 4
 """Seeds below which starting processes costs more than it saves."""
@@ -21,14 +22,18 @@ TOGETHER = 32
 
 
 def run_seeds(
-    system: Subject, face: Face, seeds: Sequence[int], *, solver: str = "default", tick: Tick = silent
-) -> list[Outcome]:
-    """Outcomes in the order of `seeds`. Flows of a batched system run together, without a prediction each."""
-    system.needs_face(face)
+    system: Subject | str, face: Face, seeds: Sequence[int], *, solver: str = "default", tick: Tick = silent
+) -> list[Run]:
+    """One face from many seeds, on all cores: runs in the order of `seeds`.
+
+    Flows of a batched system run together, without a prediction each.  solver: of `flow`.
+    """
+    chosen = named(system)
+    chosen.needs_face(face)
     workers = min(cores(), len(seeds))
-    job = partial(_one_by_one, system, face, solver)
-    if isinstance(system, System) and face == "flow" and len(seeds) >= TOGETHER and _together(system):
-        job = partial(all_at_once, system, solver)
+    job = partial(_one_by_one, chosen, face, solver)
+    if face == "flow" and len(seeds) >= TOGETHER and _together(chosen):
+        job = partial(all_at_once, chosen, solver)
     # Training compiles once per process: one process with a warm cache is faster there.
     if workers == 1 or len(seeds) < FEWEST or face == "train":
         return job(seeds, tick)
@@ -39,27 +44,26 @@ def _together(system: System) -> bool:
     from saddlescope.core.tree import layout_of
     from saddlescope.dynamics.ensemble import can_run_together
 
-    start = system.start(0)
-    state = start.point if system.starts_reduced else system.reduce(start.point, start.frame)
+    state = system.flow.state_of(system.start(0))
     return can_run_together(system, layout_of(state).size)
 
 
-def _one_by_one(system: Subject, face: Face, solver: str, seeds: Sequence[int], tick: Tick = silent) -> list[Outcome]:
-    outcomes = []
+def _one_by_one(system: Subject, face: Face, solver: str, seeds: Sequence[int], tick: Tick = silent) -> list[Run]:
+    runs = []
     for number, seed in enumerate(seeds):
         part = part_of(tick, number, len(seeds), f"seed {number + 1} of {len(seeds)}")
         part(0.0, "")
-        outcomes.append(run_face(system, face, seed, solver=solver, tick=part))
-    return outcomes
+        runs.append(run(system, face, seed, solver=solver, tick=part))
+    return runs
 
 
-def _on_cores(job: Callable[..., list[Outcome]], seeds: Sequence[int], workers: int, tick: Tick) -> list[Outcome]:
+def _on_cores(job: Callable[..., list[Run]], seeds: Sequence[int], workers: int, tick: Tick) -> list[Run]:
     """Split the seeds into parts small enough for the bar to move, large enough for batches to pay."""
     size = max(1, min(250, -(-len(seeds) // workers)))
     parts = [tuple(seeds[first : first + size]) for first in range(0, len(seeds), size)]
-    done: dict[tuple[int, ...], list[Outcome]] = {}
-    for part, outcomes in on_cores(job, parts, workers):
-        done[part] = outcomes
+    done: dict[tuple[int, ...], list[Run]] = {}
+    for part, runs in on_cores(job, parts, workers):
+        done[part] = runs
         count = sum(map(len, done))
         tick(count / len(seeds), f"{count} of {len(seeds)} seeds")
-    return [outcome for part in parts for outcome in done[part]]
+    return [run for part in parts for run in done[part]]

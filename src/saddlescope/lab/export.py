@@ -1,4 +1,4 @@
-"""Outcomes into files that other programs read."""
+"""Runs into files that other programs read."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from saddlescope.core.files import write_csv, write_whole
 from saddlescope.core.trajectory import series_in
 
 if TYPE_CHECKING:
-    from .outcome import Outcome
+    from saddlescope.core.run import Run
 
 
 SUFFIXES = (".nc", ".csv")
 
 
-def write_outcomes(path: Path, outcomes: Sequence[Outcome]) -> None:
+def write_runs(path: Path, runs: Sequence[Run]) -> None:
     """.csv: a row per saved time (per stage for predict). .nc: the trajectory of one seed, all observables."""
     if path.suffix == ".csv":
-        rows = [row for outcome in outcomes for row in _rows(outcome)]
+        rows = [row for run in runs for row in _rows(run)]
         write_whole(path, lambda partial: write_csv(partial, rows))
         return
-    trajectory = outcomes[0].trajectory
-    if path.suffix != ".nc" or len(outcomes) > 1 or trajectory is None:
+    trajectory = runs[0].trajectory
+    if path.suffix != ".nc" or len(runs) > 1 or trajectory is None:
         raise BadArgument(f"cannot write {path}: .csv takes all, .nc the trajectory of one seed of flow or train")
     write_whole(path, lambda partial: trajectory.to_netcdf(partial, engine="scipy"))
 
 
-def _rows(outcome: Outcome) -> list[dict[str, Any]]:
-    if outcome.trajectory is None:
-        return [{"seed": outcome.seed, **stage.to_dict()} for stage in outcome.stages]
-    columns: dict[str, np.ndarray] = {"time": outcome.trajectory["time"].values}
-    for name, values in series_in(outcome.trajectory).items():
+def _rows(run: Run) -> list[dict[str, Any]]:
+    if run.trajectory is None:
+        return [{"seed": run.seed, **stage.to_dict()} for stage in run.stages]
+    columns: dict[str, np.ndarray] = {"time": run.trajectory["time"].values}
+    for name, values in series_in(run.trajectory).items():
         columns |= series_of(name, values)
     return [
-        {"seed": outcome.seed, **{name: float(values[number]) for name, values in columns.items()}}
+        {"seed": run.seed, **{name: float(values[number]) for name, values in columns.items()}}
         for number in range(len(columns["time"]))
     ]
 

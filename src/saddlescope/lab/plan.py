@@ -8,17 +8,16 @@ from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
-from saddlescope.core.errors import CannotGoOn
+from saddlescope.core.errors import CannotGoOn, told
 from saddlescope.core.progress import Tick, part_of, silent
-from saddlescope.core.system import System
+from saddlescope.core.run import Run
 
 from .archive import Archive
-from .closure import code_changed, sources_now
+from .closure import CodeChanged, code_changed, sources_now
 from .derived import Derived, Question
-from .outcome import Outcome
 from .pool import cores, on_cores
 from .request import Request
-from .run import all_at_once, run_face
+from .run import all_at_once, run
 from .store import Store
 
 Part = Request | Question
@@ -31,7 +30,10 @@ FIRST = ("train", "flow", "predict")
 
 
 class Plan:
-    """requests: by room and experiment.  missing: those of them that cannot be run.  questions: all that are asked."""
+    """requests: by room and experiment.  missing: those of them that cannot be run.  questions: all that are asked.
+
+    failed: once it is carried out, the runs whose code raised an error, and which; what draws on them has no answer.
+    """
 
     def __init__(
         self,
@@ -45,6 +47,7 @@ class Plan:
         wanted = {one.name: one for key, group in requests.items() if key not in missing for one in group}
         self.runs = len(wanted)
         self.to_make = {name: request for name, request in wanted.items() if request not in archive}
+        self.failed: dict[str, str] = {}
         self.open = list(questions)
         self.questions = self.unanswered = len(questions)
 
@@ -52,13 +55,13 @@ class Plan:
         """Side by side, then one after another the runs that need the machine alone, then what follows from those."""
         workers = workers or cores()
         try:
-            together = [request for request in self.to_make.values() if not request.system.alone]
+            together = [request for request in self.to_make.values() if not _alone(request)]
             self._side_by_side([*self._in_order(together), *self._ready()], workers, tick, note)
             ready: list[Part] = []
             for request in list(self.to_make.values()):
                 part = part_of(tick, self._done, self._all, self._stands("now", request))
                 part(0.0, "")
-                perform(self.archive.store, request, part, note)
+                self._note(request, _attempt(self.archive.store, request, part, note))
                 ready += self._finished(request)
             self._side_by_side(ready, workers, tick, note)
         except OSError as error:
@@ -78,17 +81,24 @@ class Plan:
         job = partial(_do, self.archive)
         workers = min(workers, len(parts) + len(self.open))
         if workers > 1:
-            for part, notes in on_cores(job, parts, workers, more=self._finished, note=note):
+            for part, (failure, notes) in on_cores(job, parts, workers, more=self._finished, note=note):
+                self._note(part, failure)
                 for words in notes:
                     note(words)
                 tick(self._done / self._all, self._stands("last", part))
         else:
             while parts:
                 part = parts.pop(0)
-                for words in job(part):
+                failure, notes = job(part)
+                self._note(part, failure)
+                for words in notes:
                     note(words)
                 parts += self._finished(part)
                 tick(self._done / self._all, self._stands("last", part))
+
+    def _note(self, part: Part, failure: str) -> None:
+        if failure and isinstance(part, Request):
+            self.failed[part.name] = f"{part.words} failed: {failure}"
 
     def _in_order(self, requests: Sequence[Request]) -> list[Request]:
         """Longest faces first. The runs of one experiment compile the same code: they are dealt out in turns, so that
@@ -112,7 +122,8 @@ class Plan:
     def _ready(self) -> Iterator[Question]:
         """Questions whose runs are all there; each once. Those that were answered before count as done."""
         for question in list(self.open):
-            if not any(request.name in self.to_make for request in question.requests):
+            waits = any(request.name in self.to_make for request in question.requests)
+            if not waits and all(request in self.archive for request in question.requests):
                 self.open.remove(question)
                 if self.derived.find(question) is None:
                     yield question
@@ -137,14 +148,28 @@ class Plan:
         return f"{self._counts()}, {which}: {name}{part.words}"
 
 
-def _do(archive: Archive, part: Part) -> list[str]:
-    """What there is to note, since a worker has nobody to tell."""
+def _do(archive: Archive, part: Part) -> tuple[str, list[str]]:
+    """The error that a run ended with, and what there is to note, since a worker has nobody to tell."""
     notes: list[str] = []
     if isinstance(part, Question):
         Derived(archive).work_out(part)
-    else:
-        perform(archive.store, part, note=notes.append)
-    return notes
+        return "", notes
+    return _attempt(archive.store, part, note=notes.append), notes
+
+
+def _attempt(store: Store, request: Request, tick: Tick = silent, note: Note = lambda words: None) -> str:
+    """Make a run. An error in the code of its room costs this run alone, and is told."""
+    try:
+        perform(store, request, tick, note)
+    except Exception as error:
+        if isinstance(error, (OSError, MemoryError, CodeChanged)):
+            raise
+        return told(error)
+    return ""
+
+
+def _alone(request: Request) -> bool:
+    return request.face == "train" and request.system.training.alone
 
 
 def perform(store: Store, request: Request, tick: Tick = silent, note: Note = lambda words: None) -> None:
@@ -152,22 +177,21 @@ def perform(store: Store, request: Request, tick: Tick = silent, note: Note = la
     with store.held(request) if request.face == "train" else nullcontext():
         if request not in store:  # otherwise another process made it first
             try:
-                outcomes = _made(store, request, tick)
+                runs = _made(store, request, tick)
             except CannotGoOn as error:
                 note(f"{request.words}: {error.__cause__ or error}; {store.begin_anew(request)}")
-                outcomes = _made(store, request, tick)
-            if sources_now(type(request.system)) != request.sources:
+                runs = _made(store, request, tick)
+            if sources_now(request.system) != request.sources:
                 raise code_changed(request.words)
-            store.save(request, outcomes)
+            store.save(request, runs)
 
 
-def _made(store: Store, request: Request, tick: Tick) -> list[Outcome]:
+def _made(store: Store, request: Request, tick: Tick) -> list[Run]:
     if request.stages_only:
         request.system.needs_face("flow")
-        assert isinstance(request.system, System)
         return all_at_once(request.system, request.solver, request.seeds)
     save = None
     if request.face == "train":
         save = store.unfinished(request)
         save.parent.mkdir(parents=True, exist_ok=True)
-    return [run_face(request.system, request.face, request.seeds[0], solver=request.solver, save=save, tick=tick)]
+    return [run(request.system, request.face, request.seeds[0], solver=request.solver, save=save, tick=tick)]

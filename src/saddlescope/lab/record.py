@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 
 from saddlescope.core.files import write_csv, write_whole
-from saddlescope.core.study import Study
+from saddlescope.core.run import Run
 
 from .export import series_of
-from .outcome import Outcome
 from .records import PROVENANCE, Records
 from .report import verdict_rows
-from .reproduce import Reproduced, requests_of
+from .reproduce import Reproduced
 from .request import Request
 from .store import Store
 
@@ -42,63 +41,58 @@ def record(results: Sequence[Reproduced], store: Store, out: Path, folder: Path,
         (place / "figures").mkdir(parents=True, exist_ok=True)
         trained = {experiment.name for experiment in result.chosen.experiments if experiment.face == "train"}
         for figure in (one for one in result.chosen.figures if trained & set(one.experiments)):
-            if result.missing.keys() & set(figure.experiments):  # it was not drawn
+            if figure.name not in result.figures:  # it was not drawn
                 continue
             name = f"{result.chosen.room.name}-{figure.name}.svg"
             shutil.copyfile(out / "figures" / name, place / "figures" / name)
-        trainings = list(_trainings(result, full))
+        trainings = list(_trainings(result))
         runs = [_where_from(number, *training, store) for number, training in enumerate(trainings)]
         _write_json(place / "verdicts.json", verdict_rows([result]))
         _write_json(place / "runs.json", runs)
-        for _, request, outcome in trainings:
+        for _, request, run in trainings:
             # What was read from a record is thin already.
-            if isinstance(request.system, Study) and outcome.seconds >= LONG and request in store:
-                assert outcome.trajectory is not None
-                Records(folder).save(request, outcome.trajectory, _provenance(request, outcome, store))
-        rows = [row for number, (_, _, outcome) in enumerate(trainings) for row in _curve(number, outcome)]
+            if request.system.training.costly and run.seconds >= LONG and request in store:
+                Records(folder).save(request, run.trajectory, _provenance(request, run, store))
+        rows = [row for number, (_, _, run) in enumerate(trainings) for row in _curve(number, run)]
         write_whole(place / "curves.csv", lambda partial, rows=rows: write_csv(partial, rows))
 
 
-def _trainings(result: Reproduced, full: bool) -> Iterator[tuple[list[str], Request, Outcome]]:
+def _trainings(result: Reproduced) -> Iterator[tuple[list[str], Request, Run]]:
     """Each once, with the experiments that it is for."""
-    found: dict[str, tuple[list[str], Request, Outcome]] = {}
+    found: dict[str, tuple[list[str], Request, Run]] = {}
     for experiment in result.chosen.experiments:
         if experiment.face == "train" and experiment.name in result.runs:
-            for request, outcome in zip(requests_of(experiment, full), result.runs[experiment.name], strict=True):
-                found.setdefault(request.name, ([], request, outcome))[0].append(experiment.name)
+            for request, run in zip(result.requests[experiment.name], result.runs[experiment.name], strict=True):
+                found.setdefault(request.name, ([], request, run))[0].append(experiment.name)
     yield from found.values()
 
 
-def _where_from(
-    number: int, experiments: list[str], request: Request, outcome: Outcome, store: Store
-) -> dict[str, Any]:
-    usual = type(outcome.system.spec)().to_dict()
-    changed = {name: value for name, value in outcome.system.spec.to_dict().items() if value != usual[name]}
+def _where_from(number: int, experiments: list[str], request: Request, run: Run, store: Store) -> dict[str, Any]:
+    usual = type(run.system.spec)().to_dict()
+    changed = {name: value for name, value in run.system.spec.to_dict().items() if value != usual[name]}
     return {
         "run": number,
         "experiments": experiments,
         "system": request.system.name,
-        "seed": outcome.seed,
+        "seed": run.seed,
         "set": changed,
-        **_provenance(request, outcome, store),
-        "stages": [stage.to_dict() for stage in outcome.stages],
+        **_provenance(request, run, store),
+        "stages": [stage.to_dict() for stage in run.stages],
     }
 
 
-def _provenance(request: Request, outcome: Outcome, store: Store) -> dict[str, Any]:
+def _provenance(request: Request, run: Run, store: Store) -> dict[str, Any]:
     """Where a run was made, and by what; of one that was read from a record, what that says."""
     if request not in store:
-        assert outcome.trajectory is not None
-        return json.loads(outcome.trajectory.attrs[PROVENANCE])
+        return json.loads(run.trajectory.attrs[PROVENANCE])
     meta = json.loads((store.folder(request) / "meta.json").read_text())
     return {name: meta[name] for name in ("result", "solver", "seconds", "device", "machine", "versions", "sources")}
 
 
-def _curve(number: int, outcome: Outcome) -> Iterator[dict[str, Any]]:
-    trajectory = outcome.trajectory
-    assert trajectory is not None
+def _curve(number: int, run: Run) -> Iterator[dict[str, Any]]:
+    trajectory = run.trajectory
     columns: dict[str, np.ndarray] = {}
-    for name in outcome.system.observables:
+    for name in run.system.measured():
         values = trajectory[name].values
         if values[0].size <= WIDEST and values[0].ndim <= 2:
             columns |= series_of(name, values)

@@ -20,11 +20,12 @@ import numpy as np
 
 from saddlescope.core.errors import BadArgument
 from saddlescope.core.files import write_whole
-from saddlescope.core.study import Study, check_trained
+from saddlescope.core.run import Origin, Run
+from saddlescope.core.trajectory import check_trained
 
-from .outcome import Origin, Outcome, outcome_of
 from .request import Request
 from .seal import checksum
+from .stages import run_of
 from .store import About
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Records:
         return found
 
     def __contains__(self, request: Request) -> bool:
-        return isinstance(request.system, Study) and self._holding(request) is not None
+        return request.face == "train" and self._holding(request) is not None
 
     def about(self, request: Request) -> About:
         path = self.path(request)
@@ -89,15 +90,15 @@ class Records:
             finished = int(said["result"].startswith("finished"))
             return About(checksum(content), finished, float(said["seconds"]), _origin(said))
 
-    def load(self, request: Request) -> Outcome:
+    def load(self, request: Request) -> Run:
         import xarray
 
         path, study = self.path(request), request.system
         with _readable(path):
             read = xarray.load_dataset(BytesIO(_checked(path)), engine="scipy")
-            trajectory = read[[*study.observables, *study.timed, *study.constants]]
+            trajectory = read[[*study.observables]]
             check_trained(trajectory)
-            found = outcome_of(study, "train", request.seeds[0], trajectory, None, trajectory.attrs["seconds"])
+            found = run_of(trajectory, study, None, trajectory.attrs["seconds"])
             return replace(found, made=_origin(trajectory.attrs))
 
     def save(self, request: Request, trajectory: xarray.Dataset, provenance: Mapping[str, Any]) -> None:

@@ -14,9 +14,10 @@ import saddlescope
 from saddlescope.core.claim import Verdict
 from saddlescope.core.experiment import Erratum, Experiment
 from saddlescope.core.files import write_whole
+from saddlescope.core.run import Origin
+from saddlescope.core.strict import strict
 
-from .outcome import Origin, strict
-from .reproduce import Reproduced, requests_of
+from .reproduce import Reproduced
 
 VERDICTS = ("supported", "refuted", "undecided")
 
@@ -85,6 +86,9 @@ def _counts(verdicts: Sequence[Verdict]) -> dict[str, int]:
     return {word: sum(verdict.verdict == word for verdict in verdicts) for word in VERDICTS}
 
 
+NOT_SHOWN: Mapping[str, float | None] = {"off_printed": None, "off_repaired": None}
+"""Of a plain misprint."""
+
 Makers = Sequence[tuple[Origin, int]]
 """What made the runs of a report, and how many of them: those that made most come first."""
 
@@ -147,13 +151,14 @@ def _claim(verdict: Verdict) -> dict[str, Any]:
 def _errata(result: Reproduced) -> list[dict[str, Any]] | None:
     if result.errata is None:
         return None
-    return [erratum_row(erratum, result.errata[erratum.name]) for erratum in result.chosen.room.errata]
+    return [erratum_row(erratum, result.errata.get(erratum.name, NOT_SHOWN)) for erratum in result.chosen.room.errata]
 
 
-def erratum_row(erratum: Erratum, off: Mapping[str, float]) -> dict[str, Any]:
+def erratum_row(erratum: Erratum, off: Mapping[str, float | None]) -> dict[str, Any]:
     """An erratum with its evidence."""
     texts = ("name", "where", "printed", "true", "severity", "repair", "measure", "version")
-    return {**{name: getattr(erratum, name) for name in texts}, **off}
+    numbers = ("off_printed", "off_repaired")
+    return {**{name: getattr(erratum, name) for name in texts}, **{name: off[name] for name in numbers}}
 
 
 def _figures(result: Reproduced, folder: Path) -> Iterator[dict[str, Any]]:
@@ -170,7 +175,7 @@ def _figures(result: Reproduced, folder: Path) -> Iterator[dict[str, Any]]:
             "caption": figure.caption,
             "look_for": figure.look_for,
             "svg": svg,
-            "missing": lacking[0] if lacking else "",
+            "missing": lacking[0] if lacking else "" if svg else "its code failed, or an experiment does not exist",
             "experiments": list(figure.experiments),
         }
 
@@ -186,7 +191,7 @@ def _experiment(result: Reproduced, experiment: Experiment, full: bool, makers: 
         "asks": experiment.asks,
         "system": experiment.system,
         "face": experiment.face,
-        "runs": sum(len(request.seeds) for request in requests_of(experiment, full)),
+        "runs": sum(len(request.seeds) for request in result.requests[experiment.name]),
         "finished": sum(about.finished for about in abouts),
         "seconds": sum(about.seconds for about in abouts),
         "makers": sorted({known.index(about.made) + 1 for about in abouts}),

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from saddlescope.core.claim import NEEDS_FULL, Claim, Evidence, Verdict, judge_runs
-from saddlescope.core.errors import BadArgument, unknown
+from saddlescope.core.claim import NEEDS_FULL, Claim, Verdict, judge
+from saddlescope.core.errors import BadArgument, told, unknown
 from saddlescope.core.experiment import Experiment, Figure
 from saddlescope.core.progress import Tick, silent
 from saddlescope.core.registry import subject
 from saddlescope.core.room import Room, room, rooms
+from saddlescope.core.run import Run
 
 from .archive import Archive, Runs
-from .derived import Derived, Question, ask, claims_on, verdicts_from
-from .judge import evidence_of
-from .outcome import Outcome
-from .plan import Plan
+from .derived import Derived, Question, ask, claims_on, failures, verdicts_from
+from .plan import Note, Plan
 from .records import Records
 from .request import Request
 from .store import About, Damaged, Store
@@ -39,28 +39,34 @@ class Chosen:
 
     @property
     def claims(self) -> list[Claim]:
+        """Those that these experiments decide; of a whole room also those whose experiment does not exist."""
         names = {experiment.name for experiment in self.experiments}
-        return [claim for claim in self.room.claims if claim.experiment in names]
+        return [claim for claim in self.room.claims if claim.experiment in names or (self.whole and self._lost(claim))]
+
+    def _lost(self, claim: Claim) -> bool:
+        return claim.experiment is not None and claim.experiment not in self.room.experiments
 
 
 @dataclass(frozen=True)
 class Reproduced:
-    """One room's results. runs: outcomes by experiment, read when they are asked for; about: what they are.
+    """One room's results.
+
+    requests, runs, about: by experiment, what was asked for, what it gave (read when asked for), and what that is.
 
     missing: experiments without runs, and why: this size, or this machine, lacks them.  figures: as SVG, by name.
     errata: how far off what is printed is, and the repair, by name; None where they were not asked for.
+    mistakes: in the room's own code and names, each of which costs what depends on it.
     """
 
     chosen: Chosen
-    runs: Mapping[str, Sequence[Outcome]]
+    requests: Mapping[str, Sequence[Request]]
+    runs: Mapping[str, Sequence[Run]]
     about: Mapping[str, Sequence[About]]
     missing: Mapping[str, str]
     verdicts: Sequence[Verdict]
     figures: Mapping[str, str]
-    errata: Mapping[str, Mapping[str, float]] | None
-
-    def evidence(self, experiment: str) -> list[Evidence]:
-        return [evidence_of(outcome) for outcome in self.runs[experiment]]
+    errata: Mapping[str, Mapping[str, Any]] | None
+    mistakes: Sequence[str]
 
 
 def choose(targets: Sequence[str] = ()) -> list[Chosen]:
@@ -70,6 +76,8 @@ def choose(targets: Sequence[str] = ()) -> list[Chosen]:
     figures: dict[str, list[str] | None] = {}
     for target in targets:
         name, colon, figure = target.partition(":")
+        if colon and name not in rooms():  # a class that is not installed
+            name, colon, figure = room(target).name, "", ""
         found = room(name)
         if not found.experiments:
             raise BadArgument(f"{name} has no experiments to reproduce")
@@ -95,10 +103,13 @@ def _whole(found: Room) -> Chosen:
 def _some(found: Room, names: Sequence[str]) -> Chosen:
     figures = tuple(figure for name, figure in found.figures.items() if name in names)
     needed = dict.fromkeys(name for figure in figures for name in figure.experiments)
+    lost = [name for name in needed if name not in found.experiments]
+    if lost:
+        raise BadArgument(f"a figure of {found.name} draws on {found.no_experiment(lost[0])}")
     return Chosen(found, figures, tuple(found.experiments[name] for name in needed), False)
 
 
-def reproduce(
+def carry_out(
     chosen: Sequence[Chosen],
     store: Store,
     *,
@@ -106,7 +117,7 @@ def reproduce(
     workers: int | None = None,
     records: Records | None = None,
     tick: Tick = silent,
-    note: Callable[[str], object] = lambda words: None,
+    note: Note = lambda words: None,
 ) -> list[Reproduced]:
     """Run what the store lacks, judge, draw. A killed call goes on where it stopped.
 
@@ -115,26 +126,43 @@ def reproduce(
     """
     store.prepare()
     archive = Archive(store, records)
-    requests = {
-        (choice.room.name, experiment.name): list(requests_of(experiment, full))
-        for choice in chosen
-        for experiment in choice.experiments
-    }
+    requests, wrong = _requests(chosen, full)
     for _ in range(ATTEMPTS):
         _drop_damaged(archive, requests.values(), note)
-        missing = {key: why for key, group in requests.items() if (why := _why_missing(group, archive))}
+        missing = {key: why for key, group in requests.items() if (why := _why_missing(group, archive))} | wrong
         questions = {choice.room.name: list(_questions(choice, requests, missing, full)) for choice in chosen}
         plan = Plan(archive, requests, missing, [one for group in questions.values() for one in group])
         try:
             plan.carry_out(workers, tick, note)
-            return [_gathered(choice, archive, requests, missing, questions[choice.room.name]) for choice in chosen]
+            failed = {
+                key: plan.failed[one.name]
+                for key, group in requests.items()
+                for one in group
+                if one.name in plan.failed
+            }
+            wrong |= failed
+            return [_gathered(choice, archive, requests, missing | failed, wrong, full) for choice in chosen]
         except Damaged as error:
             note(f"{error}; it is made again")
             store.look_again()
     raise RuntimeError(f"runs in {store.root} could not be read back, {ATTEMPTS} times: is the disk sound?")
 
 
-def _drop_damaged(archive: Archive, requests: Iterable[Sequence[Request]], note: Callable[[str], object]) -> None:
+def _requests(chosen: Sequence[Chosen], full: bool) -> tuple[Asked, dict[tuple[str, str], str]]:
+    """What each experiment asks for; and why, where it asks for what cannot be."""
+    requests: dict[tuple[str, str], list[Request]] = {}
+    wrong: dict[tuple[str, str], str] = {}
+    for choice in chosen:
+        for experiment in choice.experiments:
+            key = choice.room.name, experiment.name
+            try:
+                requests[key] = list(requests_of(experiment, full))
+            except Exception as error:  # a room's author may have made any mistake
+                requests[key], wrong[key] = [], f"its experiment cannot be run: {told(error)}"
+    return requests, wrong
+
+
+def _drop_damaged(archive: Archive, requests: Iterable[Sequence[Request]], note: Note) -> None:
     for request in (request for group in requests for request in group):
         if request in archive:
             try:
@@ -149,7 +177,11 @@ def _why_missing(group: Sequence[Request], archive: Archive) -> str:
         return NEEDS_FULL
     # What another machine has made, and the store or the records hold, needs nothing of this one.
     to_make = (request for request in group if request not in archive)
-    return next((why for request in to_make if (why := request.system.lacks())), "")
+    return next((why for request in to_make if (why := _lacking(request))), "")
+
+
+def _lacking(request: Request) -> str:
+    return request.system.training.lacks() if request.face == "train" else ""
 
 
 Asked = Mapping[tuple[str, str], Sequence[Request]]
@@ -167,47 +199,56 @@ def _questions(choice: Chosen, requests: Asked, missing: Container[tuple[str, st
         if (name, experiment.name) not in missing and claims_on(choice.room, experiment.name):
             yield ask("verdicts", name, experiment.name, full, runs(experiment.name))
     for figure in choice.figures:
-        if not any((name, experiment) in missing for experiment in figure.experiments):
+        if all((name, one) in requests and (name, one) not in missing for one in figure.experiments):
             yield ask("figure", name, figure.name, full, runs(*figure.experiments))
-    for erratum in choice.room.errata if choice.whole else ():
+    for erratum in (one for one in choice.room.errata if choice.whole and one.shows):
         yield ask("erratum", name, erratum.name)
 
 
 def _gathered(
-    choice: Chosen, archive: Archive, requests: Asked, missing: Mapping[tuple[str, str], str], asked: Sequence[Question]
+    choice: Chosen,
+    archive: Archive,
+    requests: Asked,
+    missing: Mapping[tuple[str, str], str],
+    wrong: Mapping[tuple[str, str], str],
+    full: bool,
 ) -> Reproduced:
     """Everything is there: read it."""
     name, derived = choice.room.name, Derived(archive)
-    answers = {(question.kind, question.name): derived.answer(question) for question in asked}
-    absent = {
-        experiment.name: why for experiment in choice.experiments if (why := missing.get((name, experiment.name)))
-    }
+    questions = _questions(choice, requests, missing, full)
+    answers = {(question.kind, question.name): derived.answer(question) for question in questions}
+    absent = {one.name: missing[name, one.name] for one in choice.experiments if (name, one.name) in missing}
     groups = {one.name: requests[name, one.name] for one in choice.experiments if one.name not in absent}
-    found: dict[str, Verdict] = {}
-    for experiment in choice.experiments:
-        claims = claims_on(choice.room, experiment.name)
-        if experiment.name in absent:
-            verdicts = [judge_runs(claim, [], absent[experiment.name]) for claim in claims]
-        else:
-            verdicts = verdicts_from(claims, answers.get(("verdicts", experiment.name), ()))
-        found |= {verdict.claim.name: verdict for verdict in verdicts}
+    decided = [row for (kind, _), rows in answers.items() if kind == "verdicts" for row in rows]
+    found = {verdict.claim.name: verdict for verdict in verdicts_from(choice.claims, decided)}
+
+    def undecided(claim: Claim) -> Verdict:
+        assert claim.experiment is not None
+        return judge(claim, [], absent.get(claim.experiment) or choice.room.no_experiment(claim.experiment))
+
+    errors = [f"{kind} {one}: {words}" for (kind, one), answer in answers.items() for words in failures(answer)]
+    errors += [f"experiment {one}: {why}" for (room, one), why in wrong.items() if room == name]
     return Reproduced(
         choice,
+        {one.name: requests[name, one.name] for one in choice.experiments},
         Runs(archive, groups),
         {experiment: [archive.about(request) for request in group] for experiment, group in groups.items()},
         absent,
-        [found[claim.name] for claim in choice.claims],
-        {figure: answer for (kind, figure), answer in answers.items() if kind == "figure"},
-        {erratum: answer for (kind, erratum), answer in answers.items() if kind == "erratum"} if choice.whole else None,
+        [found.get(claim.name) or undecided(claim) for claim in choice.claims],
+        {one: answer["svg"] for (kind, one), answer in answers.items() if kind == "figure" and answer["svg"]},
+        {one: answer for (kind, one), answer in answers.items() if kind == "erratum"} if choice.whole else None,
+        [f"{name}: {words}" for words in [*errors, *(choice.room.adrift() if choice.whole else ())]],
     )
 
 
 def requests_of(experiment: Experiment, full: bool) -> Iterator[Request]:
     """One request per run; an ensemble's seeds in batches. None where the experiment has no such size."""
     size = experiment.size(full)
-    for variant in size.variants if size else ():
-        what = subject(experiment.system, **{**experiment.fields, **variant})
-        assert size is not None
+    if size is None:
+        return
+    for variant in size.variants:
+        what = subject(experiment.system, size.preset, **{**experiment.fields, **variant})
+        what.needs_face(experiment.face)
         if experiment.keep == "stages":
             for first in range(0, size.seeds, BATCH):
                 seeds = tuple(range(first, min(first + BATCH, size.seeds)))

@@ -29,7 +29,7 @@ class Request:
     @cached_property
     def sources(self) -> str:
         """Hash of the code. Like the digest it travels to workers as it was when the run was asked for."""
-        return sources(type(self.system))
+        return sources(self.system)
 
     @cached_property
     def digest(self) -> str:

@@ -10,19 +10,20 @@ from typing import Any
 
 from saddlescope.core.errors import BadArgument, unknown
 from saddlescope.core.files import write_whole
-from saddlescope.core.room import rooms
+from saddlescope.core.room import room_of, rooms
 from saddlescope.core.source import find_statement, implementations
 from saddlescope.core.subject import Subject
 
 
 def statements(kind: type[Subject], statement: str | None = None) -> list[dict[str, Any]]:
     """Rows of statement, function, file and line; `statement` None for all that the room implements."""
-    room = importlib.import_module(kind.__module__.rpartition(".")[0])
-    inside = f"{room.__name__}."
-    for module in pkgutil.walk_packages(room.__path__, inside):
+    found = room_of(kind)
+    package = importlib.import_module(found.package)
+    inside = f"{found.package}."
+    for module in pkgutil.walk_packages(getattr(package, "__path__", ()), inside):
         importlib.import_module(module.name)
     # Two rooms may treat one paper: a system with its theory, a study with its experiments.
-    known = [entry for entry in implementations(kind.paper) if entry.function.__module__.startswith(inside)]
+    known = [entry for entry in implementations(kind.paper) if f"{entry.function.__module__}.".startswith(inside)]
     if not known:
         raise BadArgument(f"{kind.name} implements no numbered statement of {kind.paper}")
     found = known if statement is None else [entry for entry in find_statement(kind.paper, statement) if entry in known]

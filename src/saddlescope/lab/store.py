@@ -1,8 +1,8 @@
 """Runs on disk: each appears whole, by one rename, under a name that says exactly what it is.
 
-`<root>/<system>/<face>-<digest>-seed<N>/` holds spec.json, meta.json, trajectory.zarr and checksums.json; ensembles of
-which only the stages are kept are `<face>-<digest>-seeds<first>-<last>/` with stages.json in the trajectory's place. A
-training that is not done has its checkpoint beside them, `.unfinished-<name>.npz`, and a study its folder,
+`<root>/<system>/<face>-<digest>-seed<N>/` holds spec.json, meta.json, stages.json, trajectory.zarr and checksums.json;
+ensembles of which only the stages are kept are `<face>-<digest>-seeds<first>-<last>/`, without a trajectory. A training
+that is not done has its checkpoint beside them, `.unfinished-<name>.npz`, or, with a loop of its own, its folder
 `.unfinished-<name>/`. A run that is not as it was written is never read: it is moved to `.damaged-<name>`, and missing.
 """
 
@@ -16,7 +16,6 @@ import sys
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import cache
 from glob import glob
 from pathlib import Path
@@ -24,10 +23,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from saddlescope.core.errors import BadArgument
 from saddlescope.core.files import lock, may_be_sound, remove
-from saddlescope.core.stage import Prediction, Stage
-from saddlescope.core.study import Study
+from saddlescope.core.run import Origin, Run
+from saddlescope.core.stage import Mark, Prediction, Stage
+from saddlescope.core.strict import strict
+from saddlescope.core.trajectory import series_in
 
-from .outcome import Origin, Outcome, outcome_of, predicted_outcome, strict
 from .request import Request
 from .seal import read_sealed, seal, sync
 
@@ -75,8 +75,9 @@ class Store:
         return self.root / request.system.name / request.name
 
     def unfinished(self, request: Request) -> Path:
-        """Where a long training keeps its checkpoint until it is done: a file; a study's is a folder."""
-        suffix = "" if isinstance(request.system, Study) else ".npz"
+        """Where a long training keeps its checkpoint until it is done: a file; a loop of one's own has a folder."""
+        training = request.system.training
+        suffix = "" if training is not None and training.keeps == "folder" else ".npz"
         return self.folder(request).with_name(f".unfinished-{request.name}{suffix}")
 
     def begin_anew(self, request: Request) -> str:
@@ -95,7 +96,7 @@ class Store:
         """Whether something has the run's name. It is whole, unless something happened to it, which reading tells."""
         return os.path.lexists(self.folder(request))
 
-    def save(self, request: Request, outcomes: Sequence[Outcome]) -> None:
+    def save(self, request: Request, runs: Sequence[Run]) -> None:
         """Write a finished run. What is there already stays: it is the same run."""
         final = self.folder(request)
         final.parent.mkdir(parents=True, exist_ok=True)
@@ -103,11 +104,10 @@ class Store:
         try:
             partial.mkdir()
             (partial / "spec.json").write_text(request.system.spec.to_json() + "\n")
-            if request.stages_only:
-                (partial / "stages.json").write_text(json.dumps([_brief(outcome) for outcome in outcomes]))
-            elif outcomes[0].trajectory is not None:
-                _write_trajectory(partial, outcomes[0].trajectory)
-            (partial / "meta.json").write_text(json.dumps(_meta(request, outcomes), indent=1) + "\n")
+            (partial / "stages.json").write_text(json.dumps([_brief(run) for run in runs]))
+            if not request.stages_only and runs[0].trajectory is not None:
+                _write_trajectory(partial, runs[0].trajectory)
+            (partial / "meta.json").write_text(json.dumps(_meta(request, runs), indent=1) + "\n")
             seal(partial, request.name)
             try:
                 partial.rename(final)
@@ -125,11 +125,11 @@ class Store:
             self._read(request)
         return self._known[request.name]
 
-    def load(self, request: Request) -> list[Outcome]:
-        """The outcomes of a stored run. One that is not as it was written is set aside, and missing from then on."""
+    def load(self, request: Request) -> list[Run]:
+        """What is stored. A run that is not as it was written is set aside, and missing from then on."""
         files = self._read(request)
         try:
-            return _outcomes(request, files)
+            return _runs(request, files)
         except Exception as error:
             raise RuntimeError(
                 f"{request.words}: {self.folder(request)} is as it was written, but cannot be understood "
@@ -201,24 +201,30 @@ def _origin(meta: Mapping[str, Any]) -> Origin:
     return Origin(meta["versions"], meta["machine"], meta["device"])
 
 
-def _outcomes(request: Request, files: Mapping[str, bytes]) -> list[Outcome]:
-    """Of a run's files, by their names."""
+def _runs(request: Request, files: Mapping[str, bytes]) -> list[Run]:
+    """Of what was stored, by the names of the files."""
     meta = json.loads(files["meta.json"])
-    prediction = _prediction_from(meta["prediction"])
-    made = _origin(meta)
-    if request.stages_only:
-        briefs = json.loads(files["stages.json"])
-        return [_from_brief(request, brief, prediction, made) for brief in briefs]
+    prediction, made = _prediction_from(meta["prediction"]), _origin(meta)
+    kept: dict[str, Any] = {"observables": {}}
     if request.face == "predict":
         assert prediction is not None
-        found = predicted_outcome(request.system, request.seeds[0], prediction, meta["seconds"])
-    else:
-        trajectory = _trajectory(files)
-        declared = request.system
+        kept["observables"] = prediction.observables
+    elif not request.stages_only:
         # zarr lists a folder in the order in which answers arrive; a file written from it has one order.
-        trajectory = trajectory[[*declared.observables, *declared.timed, *declared.constants]]
-        found = outcome_of(request.system, request.face, request.seeds[0], trajectory, prediction, meta["seconds"])
-    return [replace(found, made=made)]
+        trajectory = _trajectory(files)[[*request.system.observables]]
+        last = {name: values[-1] for name, values in series_in(trajectory).items()}
+        kept = {"observables": last, "trajectory": trajectory}
+    return [
+        Run(
+            request.system,
+            request.face,
+            **{**brief, "stages": [Stage.from_dict(stage) for stage in brief["stages"]]},
+            **kept,
+            prediction=prediction,
+            made=made,
+        )
+        for brief in json.loads(files["stages.json"])
+    ]
 
 
 def _write_trajectory(folder: Path, trajectory: xarray.Dataset) -> None:
@@ -275,38 +281,31 @@ def _alive(pid: int) -> bool:
     return True
 
 
-def _meta(request: Request, outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    prediction = outcomes[0].prediction
-    study = isinstance(request.system, Study)
-    about = outcomes[0].trajectory.attrs if study and outcomes[0].trajectory is not None else {}
+def _meta(request: Request, runs: Sequence[Run]) -> dict[str, Any]:
+    prediction, trajectory = runs[0].prediction, runs[0].trajectory
+    about = {} if trajectory is None else trajectory.attrs
     return strict(
         {
             "system": request.system.name,
             "face": request.face,
             "seeds": list(request.seeds),
-            "result": outcomes[0].result if len(outcomes) == 1 else _results(outcomes),
-            "solver": outcomes[0].solver,
-            "seconds": sum(outcome.seconds for outcome in outcomes),
+            "result": runs[0].result if len(runs) == 1 else _results(runs),
+            "solver": runs[0].solver,
+            "seconds": sum(run.seconds for run in runs),
             "sources": request.sources,
             "argv": sys.argv,
-            "dtype": about["dtype"] if study else "float64",
-            "device": about["device"] if study else "cpu" if request.face != "train" else _device(),
-            "versions": versions(study),
+            "dtype": about.get("dtype", "float64"),
+            "device": about.get("device", "cpu"),
+            "versions": versions(*(request.system.training.libraries if request.face == "train" else ())),
             "machine": machine(),
             "prediction": None if prediction is None else _prediction_to(prediction),
         }
     )
 
 
-def _results(outcomes: Sequence[Outcome]) -> dict[str, int]:
-    words = [outcome.result.partition(":")[0] for outcome in outcomes]
+def _results(runs: Sequence[Run]) -> dict[str, int]:
+    words = [run.result.partition(":")[0] for run in runs]
     return {word: words.count(word) for word in sorted(set(words))}
-
-
-def _device() -> str:
-    import jax
-
-    return jax.devices()[0].device_kind
 
 
 @cache
@@ -318,15 +317,16 @@ def machine() -> str:
 
 
 @cache
-def versions(study: bool = False) -> dict[str, str]:
-    """Of everything that numbers depend on; those of a study also on PyTorch, where it is installed."""
+def versions(*more: str) -> dict[str, str]:
+    """Of everything that numbers depend on. more: packages beside those of the engines, where they are installed."""
     from importlib.metadata import PackageNotFoundError, version
 
     import saddlescope
 
     found = {name: version(name) for name in ("numpy", "scipy", "jax", "jaxlib", "optax", "diffrax", "xarray", "zarr")}
-    with suppress(PackageNotFoundError):
-        found |= {"torch": version("torch")} if study else {}
+    for name in more:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
     return {"saddlescope": saddlescope.__version__, "python": sys.version.split()[0], **found}
 
 
@@ -347,8 +347,6 @@ def _prediction_from(fields: dict[str, Any] | None) -> Prediction | None:
         return None
     import numpy as np
 
-    from saddlescope.core.stage import Mark
-
     marks = [Mark(name, level, event, tuple(index), count) for name, level, event, index, count in fields["marks"]]
     return Prediction(
         stages=tuple(Stage.from_dict(stage) for stage in fields["stages"]),
@@ -360,14 +358,11 @@ def _prediction_from(fields: dict[str, Any] | None) -> Prediction | None:
     )
 
 
-def _brief(outcome: Outcome) -> dict[str, Any]:
+def _brief(run: Run) -> dict[str, Any]:
     kept = ("seed", "final_loss", "conserved_drift", "solver", "result", "seconds")
-    stages = [stage.to_dict() for stage in outcome.stages]
-    return strict({**{name: getattr(outcome, name) for name in kept}, "stages": stages})
+    stages = [stage.to_dict() for stage in run.stages]
+    return {**{name: getattr(run, name) for name in kept}, "stages": _without_arrays(stages)}
 
 
-def _from_brief(request: Request, brief: dict[str, Any], prediction: Prediction | None, made: Origin) -> Outcome:
-    stages = [Stage.from_dict(stage) for stage in brief.pop("stages")]
-    return Outcome(
-        request.system, request.face, stages=stages, observables={}, prediction=prediction, made=made, **brief
-    )
+def _without_arrays(value: Any) -> Any:
+    return json.loads(json.dumps(value, default=lambda array: array.tolist()))

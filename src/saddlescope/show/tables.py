@@ -19,9 +19,9 @@ from saddlescope.core.words import duration
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from saddlescope.core.run import Run
     from saddlescope.core.subject import Subject
     from saddlescope.lab.compare import Comparison
-    from saddlescope.lab.outcome import Outcome
 
 
 class Rows(list):
@@ -155,12 +155,15 @@ def errata(rows: Sequence[dict[str, Any]]) -> Rows:
     """Blocks of text: in a table's columns the sentences would be a word wide."""
     parts: list[Any] = []
     for row in rows:
-        off = f"{number(row['off_printed'], 2)} as printed, {number(row['off_repaired'], 2)} repaired: {row['measure']}"
+        lines = [(name, row[name]) for name in ("printed", "true", "repair")]
+        if row["off_printed"] is not None:
+            off = f"{number(row['off_printed'], 2)} as printed, {number(row['off_repaired'], 2)} repaired"
+            lines.append(("off by", f"{off}: {row['measure']}"))
         block = Table.grid(padding=(0, 2))
         block.add_column(style="dim")
         block.add_column(overflow="fold")
         block.add_row("", f"[bold]{escape(row['where'])}[/], {row['severity']}", style="not dim")
-        for name, text in (*((name, row[name]) for name in ("printed", "true", "repair")), ("off by", off)):
+        for name, text in lines:
             block.add_row(name, escape(text))
         parts += [block, ""]
     return Rows(rows, parts or ["none known"])
@@ -174,7 +177,7 @@ def fields(kind: type[Subject]) -> Rows:
 
     quick = kind.preset("quick").to_dict()
     meanings = _meanings(kind.spec_type)
-    shared = {field.name for field in dataclasses.fields(Spec)} if issubclass(kind.spec_type, Spec) else set()
+    shared = {field.name for field in dataclasses.fields(Spec)}
     names = sorted(
         (field.name for field in dataclasses.fields(kind.spec_type)), key=shared.__contains__
     )  # its own first
@@ -209,42 +212,43 @@ MANY = 8
 """Seeds above which a table shows their distribution instead of each."""
 
 
-def outcomes(found: Sequence[Outcome]) -> Rows:
+def runs(found: Sequence[Run]) -> Rows:
     """Stages of one run; of several, each run's; of many, their distribution."""
-    data = [outcome.to_dict() for outcome in found]
+    data = [run.to_dict() for run in found]
     if len(found) == 1:
         return Rows(data, [_stage_table(found), *_closing_lines(found[0])])
     ended: dict[str, int] = {}
-    for outcome in found:
-        word = outcome.result.split(":")[0]
+    for run in found:
+        word = run.result.split(":")[0]
         ended[word] = ended.get(word, 0) + 1
     table = _stage_table(found) if len(found) <= MANY else _distribution(found)
     return Rows(data, [table, "; ".join(f"{count} {result}" for result, count in ended.items())])
 
 
-def _stage_table(found: Sequence[Outcome]) -> Table:
+def _stage_table(found: Sequence[Run]) -> Table:
     several = len(found) > 1
     title = f"{found[0].face} {found[0].system.name}"
-    # A system says which of its own words about a stage a table should show; a face may not know all of them.
-    extras = {
-        name: column
-        for name, column in found[0].system.columns.items()
-        if any(name in stage.extra for outcome in found for stage in outcome.stages)
+    # A theory says what more of a stage a table should show; a face may not know all of it.
+    theory = found[0].system.theory
+    more = {
+        heading: text
+        for heading, text in (theory.columns if theory else {}).items()
+        if any(text(run.system, stage) for run in found for stage in run.stages)
     }
     first = ["seed"] if several else []
-    table = _table(title, *first, "stage", "label", "time", *extras.values(), "loss after")
-    for outcome in found:
-        for stage in outcome.stages:
-            more = [outcome.system.words(name, stage.extra.get(name)) for name in extras]
-            row = [str(stage.index), stage.label, number(stage.time), *more, number(stage.loss, 9)]
-            table.add_row(*([str(outcome.seed)] if several else []), *row)
+    table = _table(title, *first, "stage", "label", "time", *more, "loss after")
+    for run in found:
+        for stage in run.stages:
+            row = [str(stage.index), stage.label, number(stage.time)]
+            row += [*(text(run.system, stage) for text in more.values()), number(stage.loss, 9)]
+            table.add_row(*([str(run.seed)] if several else []), *row)
     return table
 
 
-def _distribution(found: Sequence[Outcome]) -> Table:
+def _distribution(found: Sequence[Run]) -> Table:
     title = f"{found[0].face} {found[0].system.name}, {len(found)} seeds: time of each stage"
     table = _table(title, "stage", "label", "seen", "earliest", "median", "latest")
-    stages = {stage.index: stage.label for outcome in found for stage in outcome.stages}
+    stages = {stage.index: stage.label for run in found for stage in run.stages}
     for index, label in sorted(stages.items()):
         times = sorted(s.time for o in found for s in o.stages if s.index == index and s.time is not None)
         picks = [times[0], statistics.median(times), times[-1]] if times else [None] * 3
@@ -252,16 +256,16 @@ def _distribution(found: Sequence[Outcome]) -> Table:
     return table
 
 
-def _closing_lines(outcome: Outcome) -> list[str]:
-    lines = [f"final loss {number(outcome.final_loss, 9)}"]
-    if outcome.conserved_drift is not None and math.isfinite(outcome.conserved_drift):
-        lines.append(f"conserved drift {outcome.conserved_drift:.1e}")
-    return ["; ".join(lines), f"{outcome.solver}; {outcome.result}; {outcome.seconds:.2f} s"]
+def _closing_lines(run: Run) -> list[str]:
+    lines = [f"final loss {number(run.final_loss, 9)}"]
+    if run.conserved_drift is not None and math.isfinite(run.conserved_drift):
+        lines.append(f"conserved drift {run.conserved_drift:.1e}")
+    return ["; ".join(lines), f"{run.solver}; {run.result}; {run.seconds:.2f} s"]
 
 
 def comparison(result: Comparison) -> Rows:
     """Times and losses of each stage in every face, then how far each face is from the flow."""
-    faces = list(result.outcomes)
+    faces = list(result.runs)
     rows = result.rows()
     tables = []
     for quantity, title, digits in (("time", "time of each drop", 6), ("loss", "loss of the plateau after it", 9)):
@@ -269,10 +273,7 @@ def comparison(result: Comparison) -> Rows:
         for row in rows:
             table.add_row(str(row["index"]), row["label"], *(number(row[face][quantity], digits) for face in faces))
         tables.append(table)
-    lines = [
-        f"{face}: {outcome.solver}; {outcome.result}; {outcome.seconds:.2f} s"
-        for face, outcome in result.outcomes.items()
-    ]
+    lines = [f"{face}: {run.solver}; {run.result}; {run.seconds:.2f} s" for face, run in result.runs.items()]
     gaps = []
     for face, found in result.differences().items():
         words = ", ".join(f"{quantity} {gap:.1e}" for quantity, gap in found.items())

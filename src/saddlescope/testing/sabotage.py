@@ -8,18 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from saddlescope.core.claim import Claim, Evidence, judge_runs
+from saddlescope.core.claim import Claim, judge
+from saddlescope.core.parts import HasJacobian, OwnLoop, part
+from saddlescope.core.run import Run
 from saddlescope.core.stage import Stage
+from saddlescope.core.start import Start
 from saddlescope.core.subject import Subject
-from saddlescope.core.system import Start, System
 
-Runs = Sequence[Evidence]
+Runs = Sequence[Run]
 
 
-def noisy(runs: Runs) -> list[Evidence]:
+def noisy(runs: Runs) -> list[Run]:
     """Every number off by a third and noisy, and nothing conserved."""
 
-    def spoil(run: Evidence) -> Evidence:
+    def spoil(run: Run) -> Run:
         rng = np.random.default_rng((run.seed, 0))
 
         def wrong(values: np.ndarray) -> np.ndarray:
@@ -31,10 +33,10 @@ def noisy(runs: Runs) -> list[Evidence]:
     return [spoil(run) for run in runs]
 
 
-def reversed_order(runs: Runs) -> list[Evidence]:
+def reversed_order(runs: Runs) -> list[Run]:
     """Dimensions and stages of every run in reverse order, and the runs of a sweep dealt out in reverse."""
 
-    def spoil(run: Evidence) -> Evidence:
+    def spoil(run: Run) -> Run:
         times = [stage.time for stage in run.stages][::-1]
         return _replaced(
             run,
@@ -49,10 +51,10 @@ def reversed_order(runs: Runs) -> list[Evidence]:
     ]
 
 
-def featureless(runs: Runs) -> list[Evidence]:
+def featureless(runs: Runs) -> list[Run]:
     """One exponential in the place of every observable's history, and stages at powers of ten."""
 
-    def spoil(run: Evidence) -> Evidence:
+    def spoil(run: Run) -> Run:
         def decay(values: np.ndarray) -> np.ndarray:
             time = run.trajectory["time"].values
             share = np.exp(-5 * time / time[-1]).reshape(-1, *(1,) * (values.ndim - 1))
@@ -63,7 +65,7 @@ def featureless(runs: Runs) -> list[Evidence]:
     return [spoil(run) for run in runs]
 
 
-def frozen(runs: Runs) -> list[Evidence]:
+def frozen(runs: Runs) -> list[Run]:
     """Nothing is ever learned: every observable stays where it began."""
 
     def stay(values: np.ndarray) -> np.ndarray:
@@ -72,7 +74,7 @@ def frozen(runs: Runs) -> list[Evidence]:
     return [_replaced(run, stay, lambda stage, _: (stage.time, stage.loss)) for run in runs]
 
 
-def levelled(runs: Runs) -> list[Evidence]:
+def levelled(runs: Runs) -> list[Run]:
     """Nothing stands out: along its last dimension every observable has its mean everywhere."""
 
     def level(values: np.ndarray) -> np.ndarray:
@@ -81,7 +83,7 @@ def levelled(runs: Runs) -> list[Evidence]:
     return [_replaced(run, level, lambda stage, _: (stage.time, stage.loss)) for run in runs]
 
 
-def concentrated(runs: Runs) -> list[Evidence]:
+def concentrated(runs: Runs) -> list[Run]:
     """Everything in one place: along its last dimension every observable keeps its largest entry alone."""
 
     def alone(values: np.ndarray) -> np.ndarray:
@@ -91,7 +93,7 @@ def concentrated(runs: Runs) -> list[Evidence]:
     return [_replaced(run, alone, lambda stage, _: (stage.time, stage.loss)) for run in runs]
 
 
-def wrong_system(runs: Runs) -> list[Evidence]:
+def wrong_system(runs: Runs) -> list[Run]:
     """The problem itself is another: data off by a third, motion where there should be rest, curvature upside down.
 
     A claim asks nothing of a study but its spec: there the run stays as it is.
@@ -99,12 +101,12 @@ def wrong_system(runs: Runs) -> list[Evidence]:
     return [dataclasses.replace(run, system=_wrong(run.system, lambda slope: -slope)) for run in runs]
 
 
-def bowl(runs: Runs) -> list[Evidence]:
+def bowl(runs: Runs) -> list[Run]:
     """The same, but with a landscape that is curved upwards everywhere: nothing is unstable."""
     return [dataclasses.replace(run, system=_wrong(run.system, lambda slope: -np.eye(len(slope)))) for run in runs]
 
 
-SABOTAGES: tuple[Callable[[Runs], list[Evidence]], ...] = (
+SABOTAGES: tuple[Callable[[Runs], list[Run]], ...] = (
     noisy,
     reversed_order,
     featureless,
@@ -122,15 +124,15 @@ def survivors(claims: Sequence[Claim], runs: Runs) -> list[Claim]:
     for spoil in SABOTAGES:
         if left:
             wrong = spoil(runs)
-            left = [claim for claim in left if judge_runs(claim, wrong).verdict != "refuted"]
+            left = [claim for claim in left if judge(claim, wrong).verdict != "refuted"]
     return left
 
 
 def _replaced(
-    run: Evidence,
+    run: Run,
     values: Callable[[np.ndarray], np.ndarray],
     stage: Callable[[Stage, int], tuple[float | None, float | None]],
-) -> Evidence:
+) -> Run:
     """A copy with other observables, and other times and losses of the stages."""
     trajectory = run.trajectory
     if trajectory is not None:
@@ -149,23 +151,34 @@ def _replaced(
 
 def _wrong(system: Subject, bend: Callable[[Any], Any]) -> Subject:
     """bend: what is made of the linearised flow."""
-    if not isinstance(system, System):
+    if isinstance(system.training, OwnLoop):
         return system
+    kind: Any = type(system)
 
-    class Wrong(type(system)):
-        def start(self, seed: int) -> Start:
-            point, frame = super().start(seed)
-            rng = np.random.default_rng((seed, 1))
-            return Start(_off(point, rng), _off(frame, rng))
+    def wrong_start(self: Any, seed: int) -> Start:
+        start = kind.start(self, seed)
+        rng = np.random.default_rng((seed, 1))
+        return type(start)(_off(start.point, rng), _off(start.frame, rng))
 
+    members: dict[str, Any] = {"start": wrong_start, "__module__": kind.__module__}
+    if system.flow is not None:
+        members["flow"] = part(_wrong_flow(type(system.flow), bend))
+        members["flow"].__set_name__(kind, "flow")
+    return type("Wrong", (kind,), members)(system.spec)
+
+
+def _wrong_flow(kind: Any, bend: Callable[[Any], Any]) -> Any:
+    class Wrong(kind):
         def velocity(self, state: Any, frame: Any) -> Any:
             moved = super().velocity(state, frame)
             return type(moved)(*(part + 0.01 for part in moved))
 
-        def jacobian(self, state: Any, frame: Any) -> Any:
-            return bend(super().jacobian(state, frame))
+    class Bent(Wrong):
+        def jacobian(self, frame: Any) -> Callable[[Any], Any]:
+            right = super().jacobian(frame)
+            return lambda state: bend(right(state))
 
-    return Wrong(system.spec)
+    return Bent if issubclass(kind, HasJacobian) else Wrong
 
 
 def _off(tree: Any, rng: np.random.Generator) -> Any:

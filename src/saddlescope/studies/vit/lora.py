@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from saddlescope.core.parts import part
 from saddlescope.core.progress import Tick
-from saddlescope.core.study import Study
+from saddlescope.core.subject import Once, Subject
 from saddlescope.core.trajectory import build_trajectory
 from saddlescope.spectra.ranks import stable_rank
 
-from .lora_claims import CLAIMS
 from .lora_spec import NETWORKS, PRESETS, TRAINED, LoRASpec
-from .needs import LIBRARIES, device_of, lacking
-from .study import HEADS, KEPT
+from .needs import LIBRARIES, lacking
+from .study import HEADS, KEPT, Training
 
 if TYPE_CHECKING:
     import xarray
@@ -24,52 +24,9 @@ if TYPE_CHECKING:
     from .training import Trained
 
 
-class LoRA(Study):
-    """Time counts epochs of the fine-tunings, which run side by side: `loss` and `stable_rank` (of heads) are of the
-    full one, `lora_...` of the LoRA of the advised ranks, `small_...` of the one of rank `small_rank`.
-
-    early_...: the LoRA at the steps 1, 2, 4, ... too, over `early_epochs`.  judged_...: of NETWORKS, all in the same
-    way.  parameters: of TRAINED.  kept_...: with so many directions of each matrix's full change.  attrs["modules"]
-    names the modules.
-    """
-
-    name = "vit/lora"
-    paper = "boix2023"
-    summary = "a pretrained vision transformer fine-tuned in full and by LoRAs of the rank that its change has"
-    spec_type = LoRASpec
-    presets = PRESETS
-    observables = {
-        "loss": (),
-        "test_accuracy": (),
-        "lora_loss": (),
-        "lora_test_accuracy": (),
-        "small_loss": (),
-        "small_test_accuracy": (),
-        "stable_rank": HEADS,
-        "lora_head_stable_rank": HEADS,
-        "lora_stable_rank": ("module",),
-        "lora_singular_values": ("module", "mode"),
-    }
-    constants = {
-        "early_epochs": ("moment",),
-        "early_stable_rank": ("moment", "module"),
-        "early_singular_values": ("moment", "module", "mode"),
-        "advised_ranks": ("module",),
-        "full_ranks": ("module",),
-        "judged_loss": ("network",),
-        "judged_test_loss": ("network",),
-        "judged_test_accuracy": ("network",),
-        "parameters": ("trained",),
-        **KEPT,
-    }
-    claims = CLAIMS
-
+class Adapting(Training):
     def lacks(self) -> str:
         return lacking(self.spec.data, (*LIBRARIES, "peft"))
-
-    @property
-    def alone(self) -> bool:
-        return device_of(self.spec) == "cuda"
 
     def train(self, seed: int, folder: Path | None, tick: Tick) -> xarray.Dataset:
         from .adaptation import adapt_network
@@ -96,7 +53,7 @@ class LoRA(Study):
         }
         heads = _heads(found.full)[:length]
         return build_trajectory(
-            self,
+            self.system,
             "train",
             seed,
             np.arange(length),
@@ -128,6 +85,45 @@ class LoRA(Study):
                 "modules": " ".join(name.removesuffix(".weight") for name in found.matrices),
             },
         )
+
+
+class LoRA(Subject):
+    """Time counts epochs of the fine-tunings, which run side by side: `loss` and `stable_rank` (of heads) are of the
+    full one, `lora_...` of the LoRA of the advised ranks, `small_...` of the one of rank `small_rank`.
+
+    early_...: the LoRA at the steps 1, 2, 4, ... too, over `early_epochs`.  judged_...: of NETWORKS, all in the same
+    way.  parameters: of TRAINED.  kept_...: with so many directions of each matrix's full change.  attrs["modules"]
+    names the modules.
+    """
+
+    name = "vit/lora"
+    paper = "boix2023"
+    summary = "a pretrained vision transformer fine-tuned in full and by LoRAs of the rank that its change has"
+    spec_type = LoRASpec
+    presets = PRESETS
+    observables = {
+        "loss": (),
+        "test_accuracy": (),
+        "lora_loss": (),
+        "lora_test_accuracy": (),
+        "small_loss": (),
+        "small_test_accuracy": (),
+        "stable_rank": HEADS,
+        "lora_head_stable_rank": HEADS,
+        "lora_stable_rank": ("module",),
+        "lora_singular_values": ("module", "mode"),
+        "early_epochs": Once(("moment",)),
+        "early_stable_rank": Once(("moment", "module")),
+        "early_singular_values": Once(("moment", "module", "mode")),
+        "advised_ranks": Once(("module",)),
+        "full_ranks": Once(("module",)),
+        "judged_loss": Once(("network",)),
+        "judged_test_loss": Once(("network",)),
+        "judged_test_accuracy": Once(("network",)),
+        "parameters": Once(("trained",)),
+        **KEPT,
+    }
+    training = part(Adapting)
 
 
 def _epoch_rows(run: Trained) -> np.ndarray:

@@ -18,7 +18,7 @@ SMALL = 128
 
 INSTALL = "pip install 'saddlescope[torch]'"
 
-LIBRARIES = ("torch", "safetensors", "PIL")
+LIBRARIES = ("torch", "safetensors", "PIL", "pyarrow", "sklearn")
 
 
 def lacking(data: str, libraries: Sequence[str] = LIBRARIES) -> str:

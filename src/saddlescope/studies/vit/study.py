@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from saddlescope.core.parts import OwnLoop, part
 from saddlescope.core.progress import Tick
-from saddlescope.core.study import Study
+from saddlescope.core.subject import Once, Subject
 from saddlescope.core.trajectory import build_trajectory
 
-from .claims import CLAIMS
 from .needs import device_of, lacking
 from .spec import PRESETS, ViTSpec
 
@@ -21,34 +21,14 @@ if TYPE_CHECKING:
     from .training import Trained
 
 HEADS = ("layer", "circuit", "head")
-KEPT = {f"kept_{name}": ("cut",) for name in ("ranks", "loss", "test_loss", "test_accuracy")}
+KEPT = {f"kept_{name}": Once(("cut",)) for name in ("ranks", "loss", "test_loss", "test_accuracy")}
 """What cut changes do: the fields of `truncation.Kept`."""
 
 
-class ViT(Study):
-    name = "vit"
-    paper = "boix2023"
-    summary = "a vision transformer trained by Adam: rank and spectrum of every head's change, epoch by epoch"
-    spec_type = ViTSpec
-    presets = PRESETS
-    observables = {
-        "loss": (),
-        "accuracy": (),
-        "test_loss": (),
-        "test_accuracy": (),
-        "stable_rank": HEADS,
-        "entropy_rank": HEADS,
-        "relative_change": HEADS,
-        "singular_values": (*HEADS, "mode"),
-    }
-    constants = {
-        "start_values": (*HEADS, "product_mode"),
-        "end_values": (*HEADS, "product_mode"),
-        "change_values": (*HEADS, "change_mode"),
-        "random_stable_rank": HEADS,
-        **KEPT,
-    }
-    claims = CLAIMS
+class Training(OwnLoop):
+    """alone: on a GPU."""
+
+    libraries = ("torch",)
 
     def lacks(self) -> str:
         return lacking(self.spec.data)
@@ -57,7 +37,7 @@ class ViT(Study):
     def alone(self) -> bool:
         return device_of(self.spec) == "cuda"
 
-    def train(self, seed: int, folder: Path | None, tick: Tick) -> xarray.Dataset:
+    def train(self, seed: int, folder: Path | None, tick: Tick) -> xarray.Dataset | None:
         from .images import load_images
         from .training import train
 
@@ -65,9 +45,7 @@ class ViT(Study):
         # The bar counts epochs: it waits at its start until the images are read, and the words say how far that is.
         images = load_images(spec.data, spec.image_size, spec.labels, lambda share, words: tick(0.0, words))
         found = train(spec, seed, images, folder, tick)
-        if found is None:
-            raise SystemExit(0)  # of the processes that torchrun started, the first alone has results
-        return self._trajectory(seed, found)
+        return found and self._trajectory(seed, found)
 
     def _trajectory(self, seed: int, found: Trained) -> xarray.Dataset:
         """Time counts epochs."""
@@ -82,7 +60,7 @@ class ViT(Study):
         curves = {name: values[: len(measured)] for name, values in curves.items()}
         heads = {name: found.watched[name].values for name in ("stable_rank", "entropy_rank", "relative_change")}
         return build_trajectory(
-            self,
+            self.system,
             "train",
             seed,
             measured,
@@ -106,3 +84,27 @@ class ViT(Study):
                 "spectra_seconds": found.seconds["spectra"],
             },
         )
+
+
+class ViT(Subject):
+    name = "vit"
+    paper = "boix2023"
+    summary = "a vision transformer trained by Adam: rank and spectrum of every head's change, epoch by epoch"
+    spec_type = ViTSpec
+    presets = PRESETS
+    observables = {
+        "loss": (),
+        "accuracy": (),
+        "test_loss": (),
+        "test_accuracy": (),
+        "stable_rank": HEADS,
+        "entropy_rank": HEADS,
+        "relative_change": HEADS,
+        "singular_values": (*HEADS, "mode"),
+        "start_values": Once((*HEADS, "product_mode")),
+        "end_values": Once((*HEADS, "product_mode")),
+        "change_values": Once((*HEADS, "change_mode")),
+        "random_stable_rank": Once(HEADS),
+        **KEPT,
+    }
+    training = part(Training)

@@ -309,8 +309,6 @@ def _check_sizes(spec: ViTSpec, images: Images, world: int) -> None:
             f"`patch` = {spec.patch} does not divide the images of {images.source}, which are {height} x {width}: set "
             "`patch`, or `image_size`"
         )
-    if images.test_pixels.shape[1:] != images.train_pixels.shape[1:]:
-        raise BadArgument(f"{images.source}: test images are not of the training images' size: set `image_size`")
     if spec.batch_size > len(images.train_labels):
         raise BadArgument(
             f"`batch_size` = {spec.batch_size} exceeds the {len(images.train_labels)} training images of "

@@ -8,6 +8,7 @@ import numpy as np
 
 from saddlescope.core.errors import BadArgument
 from saddlescope.core.source import source
+from saddlescope.core.start import OfTheStart
 
 from .spec import COMMON, SHARES, CooccurrenceSpec, TaskSpec
 
@@ -73,9 +74,9 @@ class Frame(NamedTuple):
     learns: Any
     root: Any
     units: State
-    start: State
-    energy: Any
-    output: Any
+    start: OfTheStart[State]
+    energy: OfTheStart[Any]
+    output: OfTheStart[Any]
 
 
 # ---- sentences

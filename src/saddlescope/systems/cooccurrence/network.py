@@ -10,6 +10,7 @@ import numpy as np
 
 from saddlescope.core import precision  # noqa: F401  (64 bits before the first trace)
 from saddlescope.core.source import source
+from saddlescope.core.start import OfTheStart
 
 from . import data
 from .data import PAPER, Frame, Sentences, Weights
@@ -59,7 +60,7 @@ class VariantWeights(NamedTuple):
 class VariantFrame(NamedTuple):
     train: Sentences
     test: Sentences
-    start: VariantWeights
+    start: OfTheStart[VariantWeights]
 
 
 def initial_variant(spec: VariantSpec, size: int, seed: int) -> VariantWeights:

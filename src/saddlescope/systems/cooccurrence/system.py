@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from saddlescope.core.stage import Mark, Prediction, Stage
-from saddlescope.core.system import Limit, Start, Symmetry, System
+from saddlescope.core.parts import (
+    Descent,
+    ExactDescent,
+    Flow,
+    HasInvariants,
+    HasSamples,
+    Limit,
+    Symmetry,
+    Theory,
+    part,
+)
+from saddlescope.core.stage import Ending, Mark, Prediction, Stage
+from saddlescope.core.start import ReducedStart, Start
+from saddlescope.core.subject import OverTime
+from saddlescope.core.system import System
 
-from . import claims, data
+from . import data
 from .data import PAPER, Frame, Sentences, State, Weights
 from .spec import APPENDIX, CooccurrenceSpec, VariantSpec
 
@@ -24,15 +37,183 @@ STAGES = (
 )
 
 
+# ---- training --------------------------------------------------------------------------------------------
+
+
+class InWeights(Descent, HasSamples):
+    """By the network's own gradient."""
+
+    def loss(self, weights: Weights, frame: Frame, batch: Sentences | None = None, key: Any = None) -> Any:
+        from . import network
+
+        return network.mean_loss(weights, frame, frame.train if batch is None else batch)
+
+    def samples(self, frame: Frame) -> Sentences:
+        return frame.train
+
+    def stable_rate(self, frame: Frame) -> float | None:
+        from .prediction import curvature, frozen
+
+        # With large outputs, or values as long as s, the loss has other curvatures than those of a kernel at F = 0.
+        small = self.spec.init == "gaussian" and self.spec.init_scale <= 0.5
+        return 2 / (curvature(frozen(frame)) * self.system.clock(frame)) if small else None
+
+    def random_weights(self, seed: int) -> Weights:
+        spec, rng, (_, _, size) = self.spec, np.random.default_rng((seed, 7)), self.system.sentences
+        maps = rng.standard_normal((3, spec.width, size)) * data.learned_words(spec, size)
+        neurons = rng.standard_normal((spec.hidden, spec.width))
+        value, key, query = maps / spec.width**0.5
+        return Weights(value, key, query, neurons / spec.width**0.5)
+
+    def symmetries(self, seed: int) -> Sequence[Symmetry]:
+        mirror = _mirror(self.spec.width, seed)
+        return (
+            Symmetry(
+                "keys and queries may be turned together",
+                lambda w: w._replace(key=mirror(w.key), query=mirror(w.query)),
+            ),
+            Symmetry(
+                "values and neurons may be turned together",
+                lambda w: w._replace(value=mirror(w.value), neuron=mirror(w.neuron.T).T),
+            ),
+        )
+
+
+class InGrams(InWeights, ExactDescent):
+    """In Gram matrices, at the same cost for any width."""
+
+    def descend(self, state: State, frame: Frame, learning_rate: Any) -> State:
+        from . import reduction
+
+        return reduction.descend(state, frame, learning_rate)
+
+
+def _mirror(width: int, seed: int) -> Any:
+    """A reflection: the cheapest orthogonal map."""
+    normal = np.random.default_rng((seed, 8)).standard_normal(width)
+    normal /= np.linalg.norm(normal)
+    return lambda x: x - 2 * np.outer(normal, normal @ x)
+
+
+# ---- flow and theory -------------------------------------------------------------------------------------
+
+
+class GramFlow(Flow, HasInvariants):
+    arrays = "jax"
+    log_time = 1.0
+
+    @property
+    def code(self) -> Hashable:
+        return (type(self.system),)
+
+    def reduce(self, weights: Weights, frame: Frame) -> State:
+        from . import reduction
+
+        return reduction.reduce(weights, frame)
+
+    def velocity(self, state: State, frame: Frame) -> State:
+        from . import reduction
+
+        return reduction.velocity(state, frame)
+
+    def conserved(self, point: Weights | State, frame: Frame) -> Any:
+        from . import reduction
+
+        return reduction.conserved(self.system.view(point, frame), frame)
+
+    def largest_weight(self, point: Weights | State, frame: Frame) -> Any:
+        from . import reduction
+
+        return reduction.largest_weight(self.system.view(point, frame), frame)
+
+
+def _limit_time(system: Any, stage: Stage) -> str:
+    moment = stage.extra.get("limit_time")
+    return "" if moment is None else f"{moment:.6g}"
+
+
+class FrozenKernel(Theory):
+    columns = {"from zero": _limit_time}
+    limit = Limit("width", (64, 512, 4096), {})
+
+    def predict(self, start: Start) -> Prediction:
+        from saddlescope.analysis.stages import stages_at_marks
+
+        from . import prediction
+
+        spec, frame = self.spec, start.frame
+        grams = data.grams_of(start.point, frame.output, 0) if isinstance(start.point, Weights) else start.point
+        horizon = spec.horizon or prediction.LONGEST
+        whole, course = prediction.course_of(frame, np.asarray(grams.value), horizon)
+        late, pace = prediction.late_of(spec, frame), prediction.pace(frame)
+        distinct = spec.samples is None or prediction.words_differ(frame)
+        limit = prediction.limit_course(spec, frame)
+        losses = prediction.log_loss(whole.margin) @ frame.train.weights
+        series = {"loss": losses, "one_signal_rate": whole.rate, "worst_margin": whole.margin.min(-1)}
+        found = {stage.index: stage for stage in stages_at_marks(whole.time, series, MARKS, STAGES)}
+        final = float(prediction.log_loss(course.margin[-1]) @ frame.train.weights)
+        stages = tuple(
+            replace(
+                found.get(stage.index, stage),
+                extra={"limit_time": float(moment) / pace if moment is not None and distinct else None},
+                **({"loss": final} if stage.index == len(STAGES) else {}),
+            )
+            for stage, moment in zip(STAGES, (limit.turn, limit.right), strict=True)
+        )
+        return Prediction(
+            stages=stages,
+            marks=MARKS,
+            initial_loss=float(losses[0]),
+            observables={
+                "loss": final,
+                "train_loss": final,
+                "test_loss": float(prediction.test_losses(frame, course.state[-1:])[0]),
+                "balance_ratio": late.ratio,
+                "loss_tau": late.loss_tau / pace,
+                "value_slopes": late.slopes,
+                "pace": pace,
+                "train_exponent": 1.0,
+                "test_exponent": late.exponent if late.exponent > 0 else None,
+            },
+            solver="Gram matrices frozen at the start; ratios and exponents in closed form",
+            ending=Ending(prediction.LONGEST, arrival=None),
+            notes=tuple(filter(None, [_outlook(late), _moving(prediction.growth(frame, late, horizon))])),
+        )
+
+
+def _moving(growth: float) -> str:
+    if growth < 0.1:
+        return ""
+    return (
+        f"until the horizon |s|^2 grows by some {growth:.0%}, which the prediction leaves out: the more width, the less"
+    )
+
+
+def _outlook(late: Any) -> str:
+    if late.exponent > 1e-9:
+        return f"the training loss ends as 1/tau, the test loss as tau^-{late.exponent:.3g}"
+    if late.exponent > -1e-9:
+        return "the training loss ends as 1/tau, and the test loss stays: margins of some fresh sentences do not grow"
+    failing = ("with both signals", "with the first signal", "with the second signal", "without a signal")
+    wrong = " and ".join(name for name, slope in zip(failing, late.fresh_margins, strict=True) if slope < -1e-9)
+    return (
+        f"the training loss ends as 1/tau, but fresh sentences {wrong} end up wrong: more training sentences would help"
+    )
+
+
+# ---- systems ---------------------------------------------------------------------------------------------
+
+
+def loss_times_time(time: np.ndarray, observables: Mapping[str, np.ndarray]) -> np.ndarray:
+    return time * observables["loss"]
+
+
 class Cooccurrence(System):
     name = "cooccurrence"
     paper = PAPER
     summary = "the MLP learns which words count, then attention and MLP widen the margin together"
     spec_type = CooccurrenceSpec
     spec: CooccurrenceSpec
-    faces = ("train", "flow", "predict")
-    arrays = "jax"
-    remembered = ("start", "energy", "output")
     presets = {
         "tiny": {**TINY, "sampled_neurons": 2},
         "tiny_drawn": {**TINY, "width": 5000, "neurons": 2, "sampled_neurons": 2, "learning_rate": 1e-5},
@@ -83,25 +264,17 @@ class Cooccurrence(System):
         "neuron_output_change": ("neuron",),
         "neuron_gram_change": ("neuron",),
         "cross_neuron": ("neuron",),
+        "loss_tau": OverTime(loss_times_time),
     }
-    timed = {"loss_tau": ()}
-    columns = {"limit_time": "from zero"}
-    claims = claims.CLAIMS
+    flow = part(GramFlow)
+    theory = part(FrozenKernel)
 
-    @property
-    def code(self) -> tuple:
-        return (type(self),)
-
-    @property
-    def starts_reduced(self) -> bool:
-        return self.spec.reduced_start
-
-    @property
-    def trains_exactly(self) -> bool:
-        return self.spec.gram
+    @part
+    def training(self) -> InWeights:
+        return InGrams(self) if self.spec.gram else InWeights(self)
 
     def start(self, seed: int) -> Start:
-        spec, (train, test, size) = self.spec, self._sentences
+        spec, (train, test, size) = self.spec, self.sentences
         if spec.reduced_start:
             grams, energy, output = data.draw_grams(spec, size, seed)
         else:
@@ -118,178 +291,45 @@ class Cooccurrence(System):
             output,
         )
         if spec.reduced_start:
-            return Start(State(grams.value, *(np.zeros_like(part) for part in grams[1:])), frame)
+            return ReducedStart(State(grams.value, *(np.zeros_like(part) for part in grams[1:])), frame)
         return Start(weights, frame)
 
     @cached_property
-    def _sentences(self) -> tuple[Sentences, Sentences, int]:
+    def sentences(self) -> tuple[Sentences, Sentences, int]:
         return data.draw_sentences(self.spec)
 
     def view(self, point: Weights | State, frame: Frame) -> State:
-        return self.reduce(point, frame) if isinstance(point, Weights) else point
+        return self.flow.reduce(point, frame) if isinstance(point, Weights) else point
 
     def measure(self, view: State, frame: Frame) -> dict[str, Any]:
         from . import observe
 
         return observe.measure(view, frame)
 
-    def over_time(self, time: np.ndarray, observables: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return {"loss_tau": time * observables["loss"]}
-
     def clock(self, frame: Frame) -> float:
         return float(frame.start.readout)
 
-    # ---- train
 
-    def loss(self, weights: Weights, frame: Frame, batch: Sentences | None = None, key: Any = None) -> Any:
+class OnVariant(Descent, HasSamples):
+    watched = "snapshots"
+
+    def loss(self, weights: Any, frame: Any, batch: Sentences | None = None, key: Any = None) -> Any:
         from . import network
 
-        return network.mean_loss(weights, frame, frame.train if batch is None else batch)
+        return network.variant_loss(weights, self.spec, frame.train if batch is None else batch)
 
-    def samples(self, frame: Frame) -> Sentences:
+    def samples(self, frame: Any) -> Sentences:
         return frame.train
 
-    def descend(self, state: State, frame: Frame, learning_rate: Any) -> State:
-        from . import reduction
-
-        return reduction.descend(state, frame, learning_rate)
-
-    def stable_rate(self, frame: Frame) -> float | None:
-        from .prediction import curvature, frozen
-
-        # With large outputs, or values as long as s, the loss has other curvatures than those of a kernel at F = 0.
-        small = self.spec.init == "gaussian" and self.spec.init_scale <= 0.5
-        return 2 / (curvature(frozen(frame)) * self.clock(frame)) if small else None
-
-    # ---- flow
-
-    def reduce(self, weights: Weights, frame: Frame) -> State:
-        from . import reduction
-
-        return reduction.reduce(weights, frame)
-
-    def velocity(self, state: State, frame: Frame) -> State:
-        from . import reduction
-
-        return reduction.velocity(state, frame)
-
-    def conserved(self, point: Weights | State, frame: Frame) -> Any:
-        from . import reduction
-
-        return reduction.conserved(self.view(point, frame), frame)
-
-    def largest_weight(self, point: Weights | State, frame: Frame) -> Any:
-        from . import reduction
-
-        return reduction.largest_weight(self.view(point, frame), frame)
-
-    def warp(self, frame: Frame) -> float:
-        return 1.0
-
-    # ---- predict
-
-    def predict(self, start: Start) -> Prediction:
-        from saddlescope.analysis.stages import stages_at_marks
-
-        from . import prediction
-
-        spec, frame = self.spec, start.frame
-        grams = data.grams_of(start.point, frame.output, 0) if isinstance(start.point, Weights) else start.point
-        horizon = spec.horizon or prediction.LONGEST
-        whole, course = prediction.course_of(frame, np.asarray(grams.value), horizon)
-        late, pace = prediction.late_of(spec, frame), prediction.pace(frame)
-        distinct = spec.samples is None or prediction.words_differ(frame)
-        limit = prediction.limit_course(spec, frame)
-        losses = prediction.log_loss(whole.margin) @ frame.train.weights
-        series = {"loss": losses, "one_signal_rate": whole.rate, "worst_margin": whole.margin.min(-1)}
-        found = {stage.index: stage for stage in stages_at_marks(whole.time, series, MARKS, STAGES)}
-        final = float(prediction.log_loss(course.margin[-1]) @ frame.train.weights)
-        stages = tuple(
-            replace(
-                found.get(stage.index, stage),
-                extra={"limit_time": float(moment) / pace if moment is not None and distinct else None},
-                **({"loss": final} if stage.index == len(STAGES) else {}),
-            )
-            for stage, moment in zip(STAGES, (limit.turn, limit.right), strict=True)
-        )
-        return Prediction(
-            stages=stages,
-            marks=MARKS,
-            initial_loss=float(losses[0]),
-            observables={
-                "loss": final,
-                "train_loss": final,
-                "test_loss": float(prediction.test_losses(frame, course.state[-1:])[0]),
-                "balance_ratio": late.ratio,
-                "loss_tau": late.loss_tau / pace,
-                "value_slopes": late.slopes,
-                "pace": pace,
-                "train_exponent": 1.0,
-                "test_exponent": late.exponent if late.exponent > 0 else None,
-            },
-            solver="Gram matrices frozen at the start; ratios and exponents in closed form",
-            notes=tuple(filter(None, [_outlook(late), _moving(prediction.growth(frame, late, horizon))])),
-        )
-
-    def horizon(self, prediction: Prediction, frame: Frame) -> float:
-        from .prediction import LONGEST
-
-        return LONGEST
-
-    def arrival(self, prediction: Prediction) -> None:
-        return None
-
-    def limit(self) -> Limit:
-        return Limit("width", (64, 512, 4096), {})
-
-    # ---- further declarations
-
-    def random_weights(self, seed: int) -> Weights:
-        spec, rng, (_, _, size) = self.spec, np.random.default_rng((seed, 7)), self._sentences
-        maps = rng.standard_normal((3, spec.width, size)) * data.learned_words(spec, size)
-        neurons = rng.standard_normal((spec.hidden, spec.width))
-        value, key, query = maps / spec.width**0.5
-        return Weights(value, key, query, neurons / spec.width**0.5)
+    def random_weights(self, seed: int) -> Any:
+        start, rng = self.system.start(seed).point, np.random.default_rng((seed, 7))
+        return type(start)(*(rng.standard_normal(part.shape) / self.spec.width**0.5 for part in start))
 
     def symmetries(self, seed: int) -> Sequence[Symmetry]:
-        mirror = _mirror(self.spec.width, seed)
+        order = np.roll(np.arange(self.spec.hidden), 1)
         return (
-            Symmetry(
-                "keys and queries may be turned together",
-                lambda w: w._replace(key=mirror(w.key), query=mirror(w.query)),
-            ),
-            Symmetry(
-                "values and neurons may be turned together",
-                lambda w: w._replace(value=mirror(w.value), neuron=mirror(w.neuron.T).T),
-            ),
+            Symmetry("neurons are exchangeable", lambda w: w._replace(neuron=w.neuron[order], output=w.output[order])),
         )
-
-
-def _mirror(width: int, seed: int) -> Any:
-    """A reflection: the cheapest orthogonal map."""
-    normal = np.random.default_rng((seed, 8)).standard_normal(width)
-    normal /= np.linalg.norm(normal)
-    return lambda x: x - 2 * np.outer(normal, normal @ x)
-
-
-def _moving(growth: float) -> str:
-    if growth < 0.1:
-        return ""
-    return (
-        f"until the horizon |s|^2 grows by some {growth:.0%}, which the prediction leaves out: the more width, the less"
-    )
-
-
-def _outlook(late: Any) -> str:
-    if late.exponent > 1e-9:
-        return f"the training loss ends as 1/tau, the test loss as tau^-{late.exponent:.3g}"
-    if late.exponent > -1e-9:
-        return "the training loss ends as 1/tau, and the test loss stays: margins of some fresh sentences do not grow"
-    failing = ("with both signals", "with the first signal", "with the second signal", "without a signal")
-    wrong = " and ".join(name for name, slope in zip(failing, late.fresh_margins, strict=True) if slope < -1e-9)
-    return (
-        f"the training loss ends as 1/tau, but fresh sentences {wrong} end up wrong: more training sentences would help"
-    )
 
 
 class Variant(System):
@@ -298,8 +338,6 @@ class Variant(System):
     summary = "the same task with ReLU, trained output, more heads or layers"
     spec_type = VariantSpec
     spec: VariantSpec
-    faces = ("train",)
-    arrays = "jax"
     presets = {
         "tiny": {**TINY, "width": 8, "neurons": 6, "heads": 2, "layers": 2, "activation": "relu"},
         "tiny_trained": {**TINY, "width": 8, "neurons": 6, "trained_output": True},
@@ -315,18 +353,16 @@ class Variant(System):
         "test_margin": ("type",),
         "score_change": ("key", "query"),
     }
-    watched = "snapshots"
-    remembered = ("start",)
-    claims = claims.VARIANT_CLAIMS
+    training = part(OnVariant)
 
     @cached_property
-    def _sentences(self) -> tuple[Sentences, Sentences, int]:
+    def sentences(self) -> tuple[Sentences, Sentences, int]:
         return data.draw_sentences(self.spec)
 
     def start(self, seed: int) -> Start:
         from . import network
 
-        train, test, size = self._sentences
+        train, test, size = self.sentences
         weights = network.initial_variant(self.spec, size, seed)
         return Start(weights, network.VariantFrame(train, test, weights))
 
@@ -337,21 +373,3 @@ class Variant(System):
         from . import network
 
         return network.measure_variant(view, self.spec, frame)
-
-    def loss(self, weights: Any, frame: Any, batch: Sentences | None = None, key: Any = None) -> Any:
-        from . import network
-
-        return network.variant_loss(weights, self.spec, frame.train if batch is None else batch)
-
-    def samples(self, frame: Any) -> Sentences:
-        return frame.train
-
-    def random_weights(self, seed: int) -> Any:
-        start, rng = self.start(seed).point, np.random.default_rng((seed, 7))
-        return type(start)(*(rng.standard_normal(part.shape) / self.spec.width**0.5 for part in start))
-
-    def symmetries(self, seed: int) -> Sequence[Symmetry]:
-        order = np.roll(np.arange(self.spec.hidden), 1)
-        return (
-            Symmetry("neurons are exchangeable", lambda w: w._replace(neuron=w.neuron[order], output=w.output[order])),
-        )

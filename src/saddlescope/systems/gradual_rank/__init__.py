@@ -1,6 +1,6 @@
 """Transformers learn through gradual rank increase (boix2023)."""
 
-from .own import from_function
+from .from_function import from_function
 from .system import Full, Linear, Perturbed, Transformer
 
 CITATION = "Boix-Adserà, Littwin, Abbe, Bengio, Susskind: Transformers learn through gradual rank increase (2023)"

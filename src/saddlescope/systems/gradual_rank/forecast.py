@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from saddlescope.core.precision import on_device
-from saddlescope.core.stage import Mark, Prediction, Stage
-from saddlescope.core.system import Start
+from saddlescope.core.stage import Ending, Mark, Prediction, Stage
+from saddlescope.core.start import Start
 
 from . import network, reduction
 from .data import Frame, Samples, Weights
-from .landscape import Functions, Logs, Plateau, RunsOff
+from .plateaus import Functions, Logs, Plateau, RunsOff
 from .prediction import Course, Step, Walk, algorithm_1, at_finite_alpha
 from .reduction import NOTHING, LogState
 
@@ -67,6 +67,8 @@ def forecast(system: Diagonal, start: Start) -> Prediction:
     steps = [limit.steps[k] for k in order]
     visited = _visited(origin, steps, course.rests)
     last = next(plateau for plateau in reversed(visited) if plateau is not None)
+    # Relative to the first plateau: a teacher of the same form is learned down to a loss of zero.
+    arrival = Mark("loss", last.loss + 1e-6 * origin.loss)
     return Prediction(
         stages=tuple(
             _stage(system, index, limit.steps[k], passages[k].time / scale, plateau)
@@ -78,6 +80,7 @@ def forecast(system: Diagonal, start: Start) -> Prediction:
         observables={"loss": last.loss, "product": last.product},
         solver="Algorithm 1, corrected for finite alpha",
         notes=tuple(_notes(system, limit, course)),
+        ending=Ending(arrival=arrival if steps else None),
     )
 
 

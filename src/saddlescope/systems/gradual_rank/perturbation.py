@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .landscape import Logs, Plateau
+from .plateaus import Logs, Plateau
 from .prediction import Step
 from .reduction import LogState, state_of
 

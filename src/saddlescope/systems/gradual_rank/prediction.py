@@ -13,7 +13,7 @@ import numpy as np
 
 from saddlescope.core.source import source
 
-from .landscape import DROP, JOIN, SEED, Logs, Orbit, Plateau, RunsOff, follow
+from .plateaus import DROP, JOIN, SEED, Logs, Orbit, Plateau, RunsOff, follow
 
 TIE = 1e-9
 """Relative difference of two times until active below which they are one: no alpha that can be run tells them apart."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -10,10 +11,24 @@ from typing import Any
 import numpy as np
 
 from saddlescope.core.errors import BadArgument
-from saddlescope.core.stage import Mark, Prediction, Stage
-from saddlescope.core.system import Limit, Start, Symmetry, System
+from saddlescope.core.parts import (
+    Descent,
+    ExactDescent,
+    Flow,
+    HasInvariants,
+    HasJacobian,
+    HasSamples,
+    Limit,
+    Symmetry,
+    Theory,
+    largest_entry,
+    part,
+)
+from saddlescope.core.stage import Prediction, Stage
+from saddlescope.core.start import ReducedStart, Start
+from saddlescope.core.system import System
 
-from . import claims, data
+from . import data
 from .data import ACTIVE, Frame, FullFrame, Matrices, Samples, Weights
 from .spec import DiagonalSpec, FullSpec, LinearSpec, PerturbedSpec, TransformerSpec
 
@@ -22,29 +37,26 @@ _PROBLEMS: dict[Any, Any] = {}
 """The latest problems by what decides them, so that runs that differ in alpha or seed share data and plateaus."""
 
 
-class Diagonal(System):
+class DiagonalProblem(System):
     """What every h(x; u*v) shares. A network adds `size`, `objective` and `arrays_of_problem`."""
 
     paper = "boix2023"
     spec: DiagonalSpec
-    faces = ("train", "flow", "predict")
     observables = {"loss": (), "product": ("coordinate",), "log_size": ("coordinate",)}
-    columns = {"limit_time": "in the limit", "left": "left"}
-    arrays = "jax"
 
     @property
+    @abstractmethod
     def size(self) -> int:
         """p, the number of coordinates."""
-        raise self._undeclared("size")
 
     @property
+    @abstractmethod
     def objective(self) -> Any:
         """L(p), a network.Objective."""
-        raise self._undeclared("objective")
 
+    @abstractmethod
     def arrays_of_problem(self) -> tuple[Samples, tuple[Any, ...]]:
         """The samples, and the frozen arrays that the network reads."""
-        raise self._undeclared("arrays_of_problem")
 
     def coordinate_name(self, index: int) -> str:
         """For labels; counted from 1."""
@@ -70,27 +82,19 @@ class Diagonal(System):
         """What decides the problem: the same for systems that differ in their start alone."""
         return type(self).arrays_of_problem, self.objective, self.spec.problem
 
-    @property
-    def code(self) -> Any:
-        return type(self), self.objective, self.spec.weight_penalty
+    def force(self, state: Any, frame: Frame) -> Any:
+        """−dL/dp at a reduced state."""
+        from . import reduction
 
-    @property
-    def starts_reduced(self) -> bool:
-        return not self.spec.weights_exist
-
-    @property
-    def trains_exactly(self) -> bool:
-        return self.spec.arithmetic == "log" or self.starts_reduced
-
-    # ---- the start
+        return self.objective.force(reduction.product(state), frame)
 
     def start(self, seed: int) -> Start:
         unit = self.unit_weights(seed)
         data.check_unit_weights(unit, self.spec.equal_start)
-        if self.starts_reduced:
+        if not self.spec.weights_exist:
             from .reduction import log_weights
 
-            return Start(log_weights(unit, self.spec.log_inverse_alpha), self._frame)
+            return ReducedStart(log_weights(unit, self.spec.log_inverse_alpha), self._frame)
         return Start(data.scaled(unit, self.spec.log10_alpha), self._frame)
 
     def unit_weights(self, seed: int) -> Weights:
@@ -115,21 +119,52 @@ class Diagonal(System):
         loss = self.objective(view.product, frame) + self.spec.weight_penalty * view.squares / 2
         return {"loss": loss, "product": view.product, "log_size": view.log_size}
 
-    # ---- train
+
+# ---- training --------------------------------------------------------------------------------------------
+
+
+class Product(Descent, HasSamples):
+    """By the network's own gradient."""
 
     def loss(self, weights: Weights, frame: Frame, batch: Samples | None = None, key: Any = None) -> Any:
         u, v = weights
-        return self.objective(u * v, frame, batch) + self.spec.weight_penalty * ((u**2).sum() + (v**2).sum()) / 2
+        return self.system.objective(u * v, frame, batch) + self.spec.weight_penalty * ((u**2).sum() + (v**2).sum()) / 2
 
     def samples(self, frame: Frame) -> Samples:
         return frame.samples
 
+    def random_weights(self, seed: int) -> Weights:
+        rng = np.random.default_rng((seed, 7))
+        return Weights(*(rng.normal(size=self.system.size) for _ in range(2)))
+
+    def symmetries(self, seed: int) -> Sequence[Symmetry]:
+        sign = np.where(np.arange(self.system.size) % 2 == 0, -1.0, 1.0)
+        factor = np.exp(np.random.default_rng((seed, 8)).normal(size=self.system.size))
+        return (
+            Symmetry("u and v are exchangeable", lambda w: Weights(w.v, w.u)),
+            Symmetry("u_i and v_i may flip their signs together", lambda w: Weights(w.u * sign, w.v * sign)),
+            Symmetry("u_i may be scaled against v_i", lambda w: Weights(w.u * factor, w.v / factor)),
+        )
+
+
+class InLogarithms(Product, ExactDescent):
+    """In log|u ± v|, where weights of 1e-1000 move like any other."""
+
     def descend(self, state: Any, frame: Frame, learning_rate: Any) -> Any:
         from . import reduction
 
-        return reduction.descend(state, self._force(state, frame), learning_rate, self.spec.weight_penalty)
+        return reduction.descend(state, self.system.force(state, frame), learning_rate, self.spec.weight_penalty)
 
-    # ---- flow
+
+# ---- flow and theory -------------------------------------------------------------------------------------
+
+
+class LogFlow(Flow, HasJacobian, HasInvariants):
+    arrays = "jax"
+
+    @property
+    def code(self) -> Hashable:
+        return type(self.system), self.system.objective, self.spec.weight_penalty
 
     def reduce(self, weights: Weights, frame: Frame) -> Any:
         from . import reduction
@@ -139,30 +174,22 @@ class Diagonal(System):
     def velocity(self, state: Any, frame: Frame) -> Any:
         from . import reduction
 
-        return reduction.velocity(self._force(state, frame), frame.log_inverse_alpha, self.spec.weight_penalty)
+        return reduction.velocity(self.system.force(state, frame), frame.log_inverse_alpha, self.spec.weight_penalty)
 
-    def _force(self, state: Any, frame: Frame) -> Any:
-        from . import reduction
-
-        return self.objective.force(reduction.product(state), frame)
-
-    def jacobian(self, state: Any, frame: Frame) -> np.ndarray:
-        return self.cheap_jacobian(frame)(state)
-
-    def cheap_jacobian(self, frame: Frame) -> Callable[[Any], np.ndarray]:
+    def jacobian(self, frame: Frame) -> Callable[[Any], np.ndarray]:
         """Of k active coordinates, k products with the Hessian, and of those that moved little, the last ones."""
         from . import network, reduction
 
         def columns_of(product: np.ndarray, which: np.ndarray) -> np.ndarray:
-            return network.hessian_columns(self.objective, product, frame, which)
+            return network.hessian_columns(self.system.objective, product, frame, which)
 
-        memory = reduction.Columns(self.size, columns_of)
+        memory = reduction.Columns(self.system.size, columns_of)
         scale = frame.log_inverse_alpha
         return lambda state: reduction.jacobian(state, memory.at(state), scale)
 
     def largest_weight(self, point: Any, frame: Frame) -> Any:
         if isinstance(point, Weights):
-            return super().largest_weight(point, frame)
+            return largest_entry(point)
         return np.exp(max(float(np.max(part)) for part in point))  # |u ± v| are at most twice |u|, |v|
 
     def conserved(self, point: Any, frame: Frame) -> Any:
@@ -170,19 +197,24 @@ class Diagonal(System):
 
         return reduction.conserved(point)
 
-    # ---- predict
+
+def _left(system: Any, stage: Stage) -> str:
+    return ", ".join(system.coordinate_name(index) for index in stage.extra.get("left") or ())
+
+
+def _limit_time(system: Any, stage: Stage) -> str:
+    moment = stage.extra.get("limit_time")
+    return "" if moment is None else f"{moment:.6g}"
+
+
+class Greedy(Theory):
+    columns = {"in the limit": _limit_time, "left": _left}
+    limit = Limit("log10_alpha", (-8.0, -16.0, -32.0), {})
 
     def predict(self, start: Start) -> Prediction:
         from .forecast import forecast
 
-        return forecast(self, start)
-
-    def arrival(self, prediction: Prediction) -> Mark | None:
-        # Relative to the first plateau: a teacher of the same form is learned down to a loss of zero.
-        if not prediction.stages:
-            return None
-        known = [level for level in prediction.levels if not np.isnan(level)]
-        return Mark("loss", known[-1] + 1e-6 * known[0])
+        return forecast(self.system, start)
 
     def describe(self, stage: Stage, before: Mapping[str, Any], after: Mapping[str, Any]) -> Stage:
         """Coordinates that left the support are those that the run itself lost."""
@@ -191,12 +223,7 @@ class Diagonal(System):
         gone = np.flatnonzero(old & ~new)
         return replace(stage, extra={"coordinates": stage.extra["coordinates"], "left": gone.tolist()})
 
-    def words(self, name: str, value: Any) -> str:
-        if name == "left" and value is not None:
-            return ", ".join(self.coordinate_name(index) for index in value)
-        return super().words(name, value)
-
-    def epilogue(self, prediction: Prediction, last: Mapping[str, Any]) -> str:
+    def remark(self, prediction: Prediction, last: Mapping[str, Any]) -> str:
         if not prediction.stages:
             return ""
         size = np.abs(last["product"])
@@ -204,38 +231,25 @@ class Diagonal(System):
         more = len(set(np.flatnonzero(size > ACTIVE * size.max()).tolist()) - listed)
         return f"{more} more coordinates than the {len(prediction.stages)} listed stages have grown" if more else ""
 
-    def limit(self) -> Limit:
-        return Limit("log10_alpha", (-8.0, -16.0, -32.0), {})
 
-    # ---- further declarations
-
-    def random_weights(self, seed: int) -> Weights:
-        rng = np.random.default_rng((seed, 7))
-        return Weights(*(rng.normal(size=self.size) for _ in range(2)))
-
-    def symmetries(self, seed: int) -> Sequence[Symmetry]:
-        sign = np.where(np.arange(self.size) % 2 == 0, -1.0, 1.0)
-        factor = np.exp(np.random.default_rng((seed, 8)).normal(size=self.size))
-        return (
-            Symmetry("u and v are exchangeable", lambda w: Weights(w.v, w.u)),
-            Symmetry("u_i and v_i may flip their signs together", lambda w: Weights(w.u * sign, w.v * sign)),
-            Symmetry("u_i may be scaled against v_i", lambda w: Weights(w.u * factor, w.v / factor)),
-        )
+# ---- systems ---------------------------------------------------------------------------------------------
 
 
-class Transformer(Diagonal):
-    name = "gradual_rank"
-    summary = "attention with diagonal weights learns one entry of W_K W_Q^T or W_V W_O^T at a time"
+class Diagonal(DiagonalProblem):
+    """One that is trained, flowed and predicted."""
+
+    flow = part(LogFlow)
+    theory = part(Greedy)
+
+    @part
+    def training(self) -> Product:
+        exact = self.spec.arithmetic == "log" or not self.spec.weights_exist
+        return InLogarithms(self) if exact else Product(self)
+
+
+class TransformerProblem(DiagonalProblem):
     spec_type = TransformerSpec
     spec: TransformerSpec
-    presets = {
-        "tiny": {"dim": 4, "tokens": 4, "samples": 40, "log10_alpha": -12.0, "stages": 3},
-        "tiny_layers": {"dim": 3, "tokens": 3, "samples": 30, "layers": 2, "log10_alpha": -12.0, "stages": 3},
-        "tiny_heads": {"dim": 2, "tokens": 3, "samples": 30, "heads": 2, "log10_alpha": -12.0, "stages": 2},
-        "quick": {},
-        "paper": {"samples": 1000, "horizon": 1000.0, "learning_rate": 0.43},
-    }
-    claims = claims.CLAIMS
 
     @property
     def size(self) -> int:
@@ -268,23 +282,40 @@ class Transformer(Diagonal):
         return f"layer {layer + 1} head {head + 1} {words}"
 
 
-class Perturbed(Transformer):
+class Transformer(TransformerProblem, Diagonal):
+    name = "gradual_rank"
+    summary = "attention with diagonal weights learns one entry of W_K W_Q^T or W_V W_O^T at a time"
+    presets = {
+        "tiny": {"dim": 4, "tokens": 4, "samples": 40, "log10_alpha": -12.0, "stages": 3},
+        "tiny_layers": {
+            "dim": 3,
+            "tokens": 3,
+            "samples": 30,
+            "layers": 2,
+            "log10_alpha": -12.0,
+            "stages": 3,
+            "arithmetic": "log",
+        },
+        "tiny_heads": {"dim": 2, "tokens": 3, "samples": 30, "heads": 2, "log10_alpha": -12.0, "stages": 2},
+        "quick": {},
+        "paper": {"samples": 1000, "horizon": 1000.0, "learning_rate": 0.43},
+    }
+
+
+class Perturbed(TransformerProblem):
     """Beyond the start: from a plateau, pushed off it. No prediction: what it should do is known from the plateaus."""
 
     name = "gradual_rank/perturbed"
     summary = "the same, started on a plateau and pushed off it"
     spec_type = PerturbedSpec
     spec: PerturbedSpec
-    faces = ("flow",)
     presets = {
         "tiny": {**Transformer.presets["tiny"], "horizon": 10.0},
         "quick": {"horizon": 20.0},
         "paper": {"samples": 1000, "horizon": 20.0},
     }
 
-    @property
-    def starts_reduced(self) -> bool:
-        return True
+    flow = part(LogFlow)
 
     def start(self, seed: int) -> Start:
         from .perturbation import kicked, on_plateau
@@ -295,7 +326,7 @@ class Perturbed(Transformer):
             raise BadArgument(f"`stage` must be below {len(steps)}, got {spec.stage}: there are no more stages")
         place = on_plateau(logs, steps, spec.stage, spec.moment, spec.log_inverse_alpha)
         point = kicked(place, steps[spec.stage].entering, spec.kicked, spec.noise, seed)
-        return Start(point, self._frame)
+        return ReducedStart(point, self._frame)
 
     def goal(self) -> np.ndarray:
         """Where it should go: p of its own plateau, or, with the newcomer, of the next."""
@@ -310,12 +341,6 @@ class Perturbed(Transformer):
 
         logs = logs_of(self.unit_weights(0))
         return logs, algorithm_1(self.problem.origin, logs, self.spec.stages).steps
-
-    def predict(self, start: Start) -> Prediction:
-        raise self._undeclared("predict")
-
-    def limit(self) -> Limit:
-        raise self._undeclared("limit")
 
 
 class Linear(Diagonal):
@@ -344,6 +369,30 @@ class Linear(Diagonal):
         return data.regression(self.spec), ()
 
 
+class WithMatrices(Descent, HasSamples, HasInvariants):
+    def loss(self, weights: Matrices, frame: FullFrame, batch: Samples | None = None, key: Any = None) -> Any:
+        return self.system.mean_error(weights, frame, batch)
+
+    def samples(self, frame: FullFrame) -> Samples:
+        return frame.samples
+
+    def conserved(self, point: Matrices, frame: FullFrame) -> Any:
+        """W_K^T W_K − W_Q^T W_Q and W_V^T W_V − W_O^T W_O: what Lemma 4.1 is for matrices."""
+        import jax.numpy as jnp
+
+        key, query, value, output = self.system.view(point, frame)
+        return jnp.stack([key.T @ key - query.T @ query, value.T @ value - output.T @ output])
+
+    def symmetries(self, seed: int) -> Sequence[Symmetry]:
+        turn = np.diag(np.where(np.arange(self.spec.width) % 2 == 0, -1.0, 1.0))
+        return (
+            Symmetry("W_K and W_Q may turn together", lambda w: w._replace(key=w.key @ turn, query=w.query @ turn)),
+            Symmetry(
+                "W_V and W_O may turn together", lambda w: w._replace(value=w.value @ turn, output=w.output @ turn)
+            ),
+        )
+
+
 class Full(System):
     """Beyond the theory: matrices that are full, or diagonal in blocks."""
 
@@ -352,7 +401,6 @@ class Full(System):
     summary = "attention with full or block-diagonal weight matrices"
     spec_type = FullSpec
     spec: FullSpec
-    faces = ("train",)
     presets = {
         "tiny": {"dim": 4, "tokens": 3, "samples": 20, "log10_alpha": -2.0, "steps": 50},
         "tiny_blocks": {"dim": 4, "tokens": 3, "samples": 20, "log10_alpha": -2.0, "steps": 50, "block": 2},
@@ -360,7 +408,8 @@ class Full(System):
         "paper": {"samples": 1000},
     }
     observables = {"loss": (), "kq_values": ("direction",), "vo_values": ("direction",)}
-    arrays = "jax"
+
+    training = part(WithMatrices)
 
     def start(self, seed: int) -> Start:
         return Start(data.matrices(self.spec, seed), self._frame)
@@ -381,33 +430,10 @@ class Full(System):
 
         pairs = {"kq_values": (view.key, view.query), "vo_values": (view.value, view.output)}
         values = {name: jnp.linalg.svd(a @ b.T, compute_uv=False) for name, (a, b) in pairs.items()}
-        return {"loss": self.loss(view, frame), **values}
+        return {"loss": self.mean_error(view, frame), **values}
 
-    def loss(self, weights: Matrices, frame: FullFrame, batch: Samples | None = None, key: Any = None) -> Any:
+    def mean_error(self, weights: Matrices, frame: FullFrame, batch: Samples | None = None) -> Any:
         from .network import full_head
 
         inputs, targets = frame.samples if batch is None else batch
         return ((full_head(inputs, *self.view(weights, frame)) - targets) ** 2).mean() / 2
-
-    def samples(self, frame: FullFrame) -> Samples:
-        return frame.samples
-
-    def conserved(self, point: Matrices, frame: FullFrame) -> Any:
-        """W_K^T W_K − W_Q^T W_Q and W_V^T W_V − W_O^T W_O: what Lemma 4.1 is for matrices."""
-        import jax.numpy as jnp
-
-        key, query, value, output = self.view(point, frame)
-        return jnp.stack([key.T @ key - query.T @ query, value.T @ value - output.T @ output])
-
-    def random_weights(self, seed: int) -> Matrices:
-        rng = np.random.default_rng((seed, 7))
-        return Matrices(*(self._frame.mask * rng.normal(size=self._frame.mask.shape) for _ in range(4)))
-
-    def symmetries(self, seed: int) -> Sequence[Symmetry]:
-        turn = np.diag(np.where(np.arange(self.spec.width) % 2 == 0, -1.0, 1.0))
-        return (
-            Symmetry("W_K and W_Q may turn together", lambda w: w._replace(key=w.key @ turn, query=w.query @ turn)),
-            Symmetry(
-                "W_V and W_O may turn together", lambda w: w._replace(value=w.value @ turn, output=w.output @ turn)
-            ),
-        )

@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
-from saddlescope.core.errors import BadArgument, Undeclared
-from saddlescope.core.stage import Mark, Prediction, Stage
-from saddlescope.core.system import Limit, Start, Symmetry, System
+from saddlescope.core.errors import BadArgument
+from saddlescope.core.parts import (
+    Descent,
+    ExactDescent,
+    Flow,
+    HasFreshData,
+    HasInvariants,
+    HasJacobian,
+    HasLandmarks,
+    HasProducts,
+    HasSamples,
+    Limit,
+    Symmetry,
+    Theory,
+    part,
+)
+from saddlescope.core.stage import Ending, Mark, Prediction, Stage
+from saddlescope.core.start import Start
+from saddlescope.core.system import System
 
-from . import claims, data, reduction
+from . import data, reduction
 from .data import Frame, Weights
 from .spec import LinearICLSpec
 
@@ -25,8 +42,8 @@ SAMPLE_NOTE = (
 )
 
 
-class _Attention(System):
-    """What linear and softmax attention share: the task, the weights and their symmetries."""
+class Attention(System):
+    """What linear and softmax attention share: the task and the weights."""
 
     paper = "zhang2025"
     spec_type = LinearICLSpec
@@ -47,6 +64,13 @@ class _Attention(System):
     def view(self, point: Weights, frame: Frame) -> reduction.View:
         return reduction.View(*point, map=reduction.attention_map(point))
 
+
+# ---- training --------------------------------------------------------------------------------------------
+
+
+class Batches(Descent, HasSamples, HasFreshData):
+    """What all trainings share: batches, and the symmetries of the weights."""
+
     def samples(self, frame: Frame) -> data.Sequences:
         if frame.sequences is None:
             raise BadArgument("mini-batches need a training set: set `sequences`, or fresh_data=true")
@@ -56,11 +80,6 @@ class _Attention(System):
         from . import network
 
         return network.draw(frame, key, size, self.spec.context_length)
-
-    def random_weights(self, seed: int) -> Weights:
-        shapes = [part.shape for part in data.initial_weights(self.spec, 0)]
-        rng = np.random.default_rng((seed, 7))
-        return Weights(*(rng.normal(size=shape) for shape in shapes))
 
     def symmetries(self, seed: int) -> Sequence[Symmetry]:
         rng = np.random.default_rng((seed, 8))
@@ -75,10 +94,121 @@ class _Attention(System):
         )
 
 
-class LinearICL(_Attention):
+class OnSequences(Batches):
+    """Every sequence is read by the network."""
+
+    def loss(self, weights: Weights, frame: Frame, batch: data.Sequences | None = None, key: Any = None) -> Any:
+        from . import network
+
+        sequences = frame.sequences if batch is None else batch
+        if sequences is None:  # the population
+            return reduction.loss_of_map(reduction.attention_map(weights), frame.moments)
+        forward = network.predict_last if self.spec.objective == "last_token" else network.predict_each
+        return network.mean_error(forward(weights, sequences), sequences)
+
+    def symmetries(self, seed: int) -> Sequence[Symmetry]:
+        return (*super().symmetries(seed), _flip(self.spec.heads))
+
+
+class ByStatistics(OnSequences, ExactDescent):
+    """The whole problem is known by its moments: no sequence is read twice."""
+
+    def loss(self, weights: Weights, frame: Frame, batch: data.Sequences | None = None, key: Any = None) -> Any:
+        if batch is None:
+            return reduction.loss_of_map(reduction.attention_map(weights), frame.moments)
+        return super().loss(weights, frame, batch, key)
+
+    def descend(self, state: Weights, frame: Frame, learning_rate: Any) -> Weights:
+        move = reduction.velocity(state, frame.moments)
+        return Weights(*(w + reduction.CLOCK * learning_rate * m for w, m in zip(state, move, strict=True)))
+
+
+class Nonlinear(Batches):
+    """Trained on its sequences alone: no reduction is known."""
+
+    def loss(self, weights: Weights, frame: Frame, batch: data.Sequences | None = None, key: Any = None) -> Any:
+        return self.system.mean_error(weights, frame.sequences if batch is None else batch)
+
+
+class UnderAnyLoss(Nonlinear, HasInvariants):
+    def conserved(self, point: Weights, frame: Frame) -> Any:
+        return reduction.conserved(point)
+
+    def symmetries(self, seed: int) -> Sequence[Symmetry]:
+        return (*super().symmetries(seed), _flip(self.spec.heads))
+
+
+# ---- flow and theory -------------------------------------------------------------------------------------
+
+
+class MomentFlow(Flow, HasJacobian, HasProducts, HasInvariants):
+    arrays = "batched"
+
+    def velocity(self, state: Weights, frame: Frame) -> Weights:
+        return reduction.velocity(state, frame.moments)
+
+    def jacobian(self, frame: Frame) -> Callable[[Weights], np.ndarray]:
+        return lambda state: reduction.jacobian(state, frame.moments)
+
+    def linearize(self, state: Weights, frame: Frame) -> Any:
+        return reduction.linearized(state, frame.moments)
+
+    def conserved(self, point: Weights, frame: Frame) -> Any:
+        return reduction.conserved(point)
+
+
+class Plateaus(Theory, HasLandmarks):
+    def landmarks(self, frame: Frame) -> Prediction:
+        from .plateaus import plateau_weights
+
+        spec = self.spec
+        plateaus = plateau_weights(frame, spec.stage_count, spec.heads, spec.rank)
+        levels = [float(reduction.loss_of_map(reduction.attention_map(p), frame.moments)) for p in plateaus]
+        # A few sequences are fitted exactly by a few pairs: what follows is rounding, not learning.
+        drops = [before - after > 1e-9 * levels[0] for before, after in itertools.pairwise(levels)]
+        count = drops.index(False) if False in drops else len(drops)
+        levels, plateaus = levels[: count + 1], plateaus[: count + 1]
+        # A sample's plateaus are only approached (see plateaus.py): near enough is 1% of the last drop.
+        near = None
+        if spec.sequences is not None and count:
+            near = Mark("loss", levels[-1] + 0.01 * (levels[-2] - levels[-1]))
+        return Prediction(
+            stages=tuple(Stage(m, None, level, f"eigenvector {m}") for m, level in enumerate(levels[1:], start=1)),
+            marks=tuple(Mark("loss", (before + after) / 2) for before, after in itertools.pairwise(levels)),
+            initial_loss=levels[0],
+            plateaus=tuple(plateaus),
+            observables=reduction.measure(self.system.view(plateaus[-1], frame), frame),
+            notes=() if spec.sequences is None else (SAMPLE_NOTE,),
+            ending=Ending(arrival=near) if near else Ending(),
+        )
+
+    def predict(self, start: Start) -> Prediction:
+        from .escape import Way, escape_times
+
+        known = self.landmarks(start.frame)
+        escape = escape_times(start.point, Way(start.frame, np.array(known.levels), known.plateaus, self.spec.rank))
+        stages = [replace(stage, time=time) for stage, time in zip(known.stages, escape.times, strict=True)]
+        solver = f"stage algorithm, {escape.evaluations} evaluations"
+        # On a sample the plateaus are not isolated critical points, so they are not handed out as such.
+        plateaus = known.plateaus if self.spec.sequences is None else ()
+        return replace(known, stages=tuple(stages), plateaus=plateaus, solver=solver)
+
+    def describe(self, stage: Stage, before: Mapping[str, Any], after: Mapping[str, Any]) -> Stage:
+        """Near ties, eigenvectors may be learned out of order: the one whose gain rose most is named."""
+        return replace(stage, label=f"eigenvector {int(np.argmax(after['gain'] - before['gain'])) + 1}")
+
+    @property
+    def limit(self) -> Limit | None:
+        # On a sample the plateaus creep, and no limit is known in which the times become exact.
+        return Limit("init_scale", (0.03, 0.01, 0.003), {}) if self.spec.sequences is None else None
+
+
+# ---- systems ---------------------------------------------------------------------------------------------
+
+
+class LinearICL(Attention):
     name = "linear_icl"
     summary = "multi-head linear attention learns in-context regression one eigenvector at a time"
-    faces = ("train", "flow", "predict")
     presets = {
         "tiny": {"eigenvalues": (0.5, 0.25), "context_length": 7, "heads": 3, "init_scale": 0.1},
         "tiny_rank": {
@@ -108,8 +238,12 @@ class LinearICL(_Attention):
         "alignment": ("head", "mode"),
         "stray": (),
     }
-    claims = claims.CLAIMS
-    batched = True
+    flow = part(MomentFlow)
+    theory = part(Plateaus)
+
+    @part
+    def training(self) -> Batches:
+        return ByStatistics(self) if self.spec.statistics else OnSequences(self)
 
     def start(self, seed: int) -> Start:
         return Start(data.initial_weights(self.spec, seed), self._frame)
@@ -121,92 +255,6 @@ class LinearICL(_Attention):
 
     def measure(self, view: reduction.View, frame: Frame) -> dict[str, Any]:
         return reduction.measure(view, frame)
-
-    # ---- train
-
-    def loss(self, weights: Weights, frame: Frame, batch: data.Sequences | None = None, key: Any = None) -> Any:
-        sequences = batch
-        if batch is None and not self.spec.statistics:
-            sequences = frame.sequences
-        if sequences is None:
-            return reduction.loss_of_map(reduction.attention_map(weights), frame.moments)
-        from . import network
-
-        forward = network.predict_last if self.spec.objective == "last_token" else network.predict_each
-        return network.mean_error(forward(weights, sequences), sequences)
-
-    @property
-    def trains_exactly(self) -> bool:
-        return self.spec.statistics
-
-    def descend(self, state: Weights, frame: Frame, learning_rate: Any) -> Weights:
-        move = self.velocity(state, frame)
-        return Weights(*(w + reduction.CLOCK * learning_rate * m for w, m in zip(state, move, strict=True)))
-
-    # ---- flow
-
-    def velocity(self, state: Weights, frame: Frame) -> Weights:
-        return reduction.velocity(state, frame.moments)
-
-    def jacobian(self, state: Weights, frame: Frame) -> np.ndarray:
-        return reduction.jacobian(state, frame.moments)
-
-    def linearize(self, state: Weights, frame: Frame) -> Any:
-        return reduction.linearized(state, frame.moments)
-
-    def conserved(self, point: Weights, frame: Frame) -> Any:
-        return reduction.conserved(point)
-
-    # ---- predict
-
-    def landmarks(self, frame: Frame) -> Prediction:
-        from .plateaus import plateau_weights
-
-        spec = self.spec
-        plateaus = plateau_weights(frame, spec.stage_count, spec.heads, spec.rank)
-        levels = [float(reduction.loss_of_map(reduction.attention_map(p), frame.moments)) for p in plateaus]
-        # A few sequences are fitted exactly by a few pairs: what follows is rounding, not learning.
-        drops = [before - after > 1e-9 * levels[0] for before, after in itertools.pairwise(levels)]
-        count = drops.index(False) if False in drops else len(drops)
-        levels, plateaus = levels[: count + 1], plateaus[: count + 1]
-        return Prediction(
-            stages=tuple(Stage(m, None, level, f"eigenvector {m}") for m, level in enumerate(levels[1:], start=1)),
-            marks=tuple(Mark("loss", (before + after) / 2) for before, after in itertools.pairwise(levels)),
-            initial_loss=levels[0],
-            plateaus=tuple(plateaus),
-            observables=reduction.measure(self.view(plateaus[-1], frame), frame),
-            notes=() if spec.sequences is None else (SAMPLE_NOTE,),
-        )
-
-    def predict(self, start: Start) -> Prediction:
-        from .escape import Way, escape_times
-
-        known = self.landmarks(start.frame)
-        escape = escape_times(start.point, Way(start.frame, np.array(known.levels), known.plateaus, self.spec.rank))
-        stages = [replace(stage, time=time) for stage, time in zip(known.stages, escape.times, strict=True)]
-        solver = f"stage algorithm, {escape.evaluations} evaluations"
-        # On a sample the plateaus are not isolated critical points, so they are not handed out as such.
-        plateaus = known.plateaus if self.spec.sequences is None else ()
-        return replace(known, stages=tuple(stages), plateaus=plateaus, solver=solver)
-
-    def arrival(self, prediction: Prediction) -> Mark | None:
-        if self.spec.sequences is None:
-            return super().arrival(prediction)
-        # A sample's plateaus are only approached (see plateaus.py): near enough is 1% of the last drop.
-        before, last = prediction.levels[-2:]
-        return Mark("loss", last + 0.01 * (before - last))
-
-    def describe(self, stage: Stage, before: Mapping[str, Any], after: Mapping[str, Any]) -> Stage:
-        """Near ties, eigenvectors may be learned out of order: the one whose gain rose most is named."""
-        return replace(stage, label=f"eigenvector {int(np.argmax(after['gain'] - before['gain'])) + 1}")
-
-    def limit(self) -> Limit:
-        if self.spec.sequences is not None:
-            raise Undeclared("on a sample the plateaus creep, and no limit is known in which the times become exact")
-        return Limit("init_scale", (0.03, 0.01, 0.003), {})
-
-    def symmetries(self, seed: int) -> Sequence[Symmetry]:
-        return (*super().symmetries(seed), _flip(self.spec.heads))
 
 
 class NextToken(LinearICL):
@@ -220,40 +268,36 @@ class NextToken(LinearICL):
     }
 
 
-class _OnSequences(_Attention):
-    """Trained on its sequences alone: no reduction is known."""
-
+class _SequencesAlone(Attention):
     objective = "last_token"
-    faces = ("train",)
     observables = {name: dims for name, dims in LinearICL.observables.items() if name != "gain"}
-    arrays = "jax"
 
     def start(self, seed: int) -> Start:
         if self.spec.sequences is None:
             raise BadArgument(f"`sequences` must be a number, got null: {self.name} has no population form here")
         return Start(data.initial_weights(self.spec, seed), data.build_frame(self.spec, with_moments=False))
 
+    @abstractmethod
     def forward(self, weights: Weights, sequences: data.Sequences) -> Any:
-        raise self._undeclared("forward")
+        """What the network answers to each sequence."""
 
-    def loss(self, weights: Weights, frame: Frame, batch: data.Sequences | None = None, key: Any = None) -> Any:
+    def mean_error(self, weights: Weights, sequences: Any) -> Any:
         from . import network
 
-        sequences = frame.sequences if batch is None else batch
-        assert sequences is not None
         return network.mean_error(self.forward(weights, sequences), sequences, self.spec.error)
 
     def measure(self, view: reduction.View, frame: Frame) -> dict[str, Any]:
         found = reduction.measure(view, frame)
         del found["gain"]  # the fixed points of linear attention are no yardstick here
-        return {**found, "loss": self.loss(Weights(view.value, view.key, view.query), frame)}
+        return {**found, "loss": self.mean_error(Weights(view.value, view.key, view.query), frame.sequences)}
 
 
-class Softmax(_OnSequences):
+class Softmax(_SequencesAlone):
     """Softmax in place of 1/N (section B.1, Fig. 3)."""
 
     name = "linear_icl/softmax"
     summary = "the same with softmax attention"
+    training = part(Nonlinear)
     presets = {
         "tiny": {
             "eigenvalues": (0.5, 0.25),
@@ -273,11 +317,12 @@ class Softmax(_OnSequences):
         return network.predict_softmax(weights, sequences)
 
 
-class OtherLoss(_OnSequences):
+class OtherLoss(_SequencesAlone):
     """Linear attention under another loss, for what the paper says of any loss (sections D.7, E.6)."""
 
     name = "linear_icl/other_loss"
     summary = "linear attention under another loss than the squared error"
+    training = part(UnderAnyLoss)
     errors = ("absolute", "log_cosh", "quartic")
     presets = {
         "tiny": {**Softmax.presets["tiny"], "error": "log_cosh"},
@@ -289,12 +334,6 @@ class OtherLoss(_OnSequences):
         from . import network
 
         return network.predict_last(weights, sequences)
-
-    def conserved(self, point: Weights, frame: Frame) -> Any:
-        return reduction.conserved(point)
-
-    def symmetries(self, seed: int) -> Sequence[Symmetry]:
-        return (*super().symmetries(seed), _flip(self.spec.heads))
 
 
 def _flip(heads: int) -> Symmetry:

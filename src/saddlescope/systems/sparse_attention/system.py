@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from saddlescope.core.stage import Mark, Prediction, Stage
-from saddlescope.core.system import Limit, Start, Symmetry, System
+from saddlescope.core.parts import (
+    Descent,
+    ExactDescent,
+    Flow,
+    HasFreshData,
+    HasInvariants,
+    HasJacobian,
+    HasProducts,
+    HasSamples,
+    Limit,
+    Symmetry,
+    Theory,
+    part,
+)
+from saddlescope.core.stage import Ending, Mark, Prediction, Stage
+from saddlescope.core.start import Start
+from saddlescope.core.system import System
 
-from . import chain, claims, data, reduction
+from . import chain, data, reduction
 from .data import Frame, State, Weights
 from .spec import PAPER_FULL, PAPER_MINIMAL, FullSpec, MarkovSpec, RegressionSpec
 
@@ -22,49 +38,11 @@ ARRIVED = 1e-3
 TINY_FLOW = {"positions": 6, "patterns": 2, "heads": 2, "dimension": 3, "base_scale": 3.0, "init_noise": 0.2}
 
 
-class Regression(System):
-    name = "sparse_attention"
-    paper = "yuksel2025"
-    summary = "attention heads first compete for the strongest pattern, then share out the rest"
-    spec_type = RegressionSpec
-    spec: RegressionSpec
-    faces = ("train", "flow", "predict")
-    presets = {
-        "tiny": TINY_FLOW,
-        "tiny_any": {**TINY_FLOW, "heads": 3, "value_noise": 0.1, "features": "orthogonal"},
-        "tiny_lumped": {**TINY_FLOW, "positions": 9, "lumped": True},
-        "tiny_coupled": {**TINY_FLOW, "coupled": True},
-        "quick": {},
-        "paper": {"features": "orthogonal"},
-    }
-    observables = {
-        "loss": (),
-        "residual": ("pattern",),
-        "loss_parts": ("feature", "position"),
-        "attention": ("head", "position"),
-        "value": ("head", "pattern"),
-        "value_norm": ("head",),
-        "deviation": (),
-    }
-    claims = claims.FLOW_CLAIMS
-    batched = True
-    ends_on_arrival = True
+# ---- the regression of section 3 -------------------------------------------------------------------------
 
-    def start(self, seed: int) -> Start:
-        return Start(data.initial_weights(self.spec, self._frame, seed), self._frame)
 
-    @cached_property
-    def _frame(self) -> Frame:
-        return data.build_frame(self.spec)
-
-    def view(self, point: Weights | State, frame: Frame) -> reduction.View:
-        state = self.reduce(point, frame) if isinstance(point, Weights) else point
-        return reduction.view_state(state, frame, self.spec.heads)
-
-    def measure(self, view: reduction.View, frame: Frame) -> dict[str, Any]:
-        return reduction.measure(view, frame)
-
-    # ---- train
+class OnTensor(ExactDescent):
+    """The whole problem is a tensor: there are no samples to draw."""
 
     def loss(self, weights: Weights, frame: Frame, batch: Any = None, key: Any = None) -> Any:
         return reduction.tensor_loss(weights, frame, self.spec.positions)
@@ -73,7 +51,20 @@ class Regression(System):
         move = reduction.velocity(state, frame)
         return State(*(part + learning_rate * step for part, step in zip(state, move, strict=True)))
 
-    # ---- flow
+    def random_weights(self, seed: int) -> Weights:
+        return data.random_weights(self.spec, self.system.start(0).frame, seed)
+
+    def symmetries(self, seed: int) -> Sequence[Symmetry]:
+        order = np.roll(np.arange(self.spec.heads), 1)
+        shift = np.random.default_rng((seed, 8)).standard_normal((self.spec.heads, 1))
+        shifts = Symmetry("logits may be shifted", lambda w: w._replace(logits=w.logits + shift))
+        if self.spec.coupled:
+            return (shifts,)
+        return (shifts, Symmetry("heads are exchangeable", lambda w: Weights(*(part[order] for part in w))))
+
+
+class Competition(Flow, HasJacobian, HasProducts, HasInvariants):
+    arrays = "batched"
 
     def reduce(self, weights: Weights, frame: Frame) -> State:
         return reduction.reduce(weights, frame, self.spec.rows)
@@ -81,8 +72,8 @@ class Regression(System):
     def velocity(self, state: State, frame: Frame) -> State:
         return reduction.velocity(state, frame)
 
-    def jacobian(self, state: State, frame: Frame) -> Any:
-        return reduction.jacobian(state, frame)
+    def jacobian(self, frame: Frame) -> Callable[[State], Any]:
+        return lambda state: reduction.jacobian(state, frame)
 
     def linearize(self, state: State, frame: Frame) -> Any:
         return reduction.linearized(state, frame)
@@ -91,14 +82,16 @@ class Regression(System):
         state = self.reduce(point, frame) if isinstance(point, Weights) else point
         return reduction.conserved(state, frame)
 
-    # ---- predict
+
+class SymmetricStart(Theory):
+    limit = Limit("init_noise", (0.03, 0.003, 0.0003), {"value_noise": 0.0})
 
     def predict(self, start: Start) -> Prediction:
         from . import prediction
 
         spec, (point, frame) = self.spec, start
-        state = self.reduce(point, frame)
-        first = float(reduction.measure(self.view(state, frame), frame)["loss"])
+        state = self.system.flow.reduce(point, frame)
+        first = float(reduction.measure(self.system.view(state, frame), frame)["loss"])
         levels = prediction.plateau_losses(spec)[: 2 if spec.coupled else None]  # heads in step learn one pattern
         times = [prediction.first_stage(spec, state, frame)] + [None] * (len(levels) - 2)
         first_pattern = f"pattern {spec.by_importance[0] + 1}"
@@ -117,69 +110,62 @@ class Regression(System):
             observables={"loss": levels[-1]},
             solver="closed form; first stage by the symmetric flow",
             notes=tuple(notes),
+            ending=Ending(
+                prediction.LONGEST,
+                Mark("loss", levels[-1] + ARRIVED * levels[0]),
+                awaited=spec.stages,  # no theory gives later stages a time, but they do come
+                at_once=True,
+            ),
         )
 
-    def awaited(self, prediction: Prediction) -> Sequence[Mark]:
-        # No theory gives later stages a time, but they do come.
-        return prediction.marks[: self.spec.stages]
 
-    def horizon(self, prediction: Prediction, frame: Frame) -> float:
-        from .prediction import LONGEST
-
-        return LONGEST
-
-    def arrival(self, prediction: Prediction) -> Mark:
-        from .prediction import plateau_losses
-
-        last = prediction.stages[-1].loss
-        assert last is not None
-        return Mark("loss", last + ARRIVED * plateau_losses(self.spec)[0])
-
-    def limit(self) -> Limit:
-        return Limit("init_noise", (0.03, 0.003, 0.0003), {"value_noise": 0.0})
-
-    # ---- further declarations
-
-    def random_weights(self, seed: int) -> Weights:
-        return data.random_weights(self.spec, self._frame, seed)
-
-    def symmetries(self, seed: int) -> Sequence[Symmetry]:
-        order = np.roll(np.arange(self.spec.heads), 1)
-        shift = np.random.default_rng((seed, 8)).standard_normal((self.spec.heads, 1))
-        shifts = Symmetry("logits may be shifted", lambda w: w._replace(logits=w.logits + shift))
-        if self.spec.coupled:
-            return (shifts,)
-        return (shifts, Symmetry("heads are exchangeable", lambda w: Weights(*(part[order] for part in w))))
-
-
-class _Markov(System):
-    """What transformers on the chain of Eq. (1) share. Weights are those of `network`."""
-
+class Regression(System):
+    name = "sparse_attention"
     paper = "yuksel2025"
-    spec: MarkovSpec
-    faces = ("train", "predict")
-    arrays = "jax"
-    watched = "snapshots"
+    summary = "attention heads first compete for the strongest pattern, then share out the rest"
+    spec_type = RegressionSpec
+    spec: RegressionSpec
+    presets = {
+        "tiny": TINY_FLOW,
+        "tiny_any": {**TINY_FLOW, "heads": 3, "value_noise": 0.1, "features": "orthogonal"},
+        "tiny_lumped": {**TINY_FLOW, "positions": 9, "lumped": True},
+        "tiny_coupled": {**TINY_FLOW, "coupled": True},
+        "quick": {},
+        "paper": {"features": "orthogonal"},
+    }
     observables = {
         "loss": (),
-        "excess": (),
-        "divergence": ("pattern",),
-        "mass": ("head", "interval"),
-        "map": ("head", "query", "key"),
-        "probe": ("context", "token"),
+        "residual": ("pattern",),
+        "loss_parts": ("feature", "position"),
+        "attention": ("head", "position"),
+        "value": ("head", "pattern"),
+        "value_norm": ("head",),
+        "deviation": (),
     }
+    training = part(OnTensor)
+    flow = part(Competition)
+    theory = part(SymmetricStart)
+
+    def start(self, seed: int) -> Start:
+        return Start(data.initial_weights(self.spec, self._frame, seed), self._frame)
 
     @cached_property
-    def _frame(self) -> chain.Frame:
-        return chain.build_frame(self.spec)
+    def _frame(self) -> Frame:
+        return data.build_frame(self.spec)
 
-    def view(self, point: Any, frame: chain.Frame) -> Any:
-        return point
+    def view(self, point: Weights | State, frame: Frame) -> reduction.View:
+        state = self.flow.reduce(point, frame) if isinstance(point, Weights) else point
+        return reduction.view_state(state, frame, self.spec.heads)
 
-    def measure(self, view: Any, frame: chain.Frame) -> dict[str, Any]:
-        from . import network
+    def measure(self, view: reduction.View, frame: Frame) -> dict[str, Any]:
+        return reduction.measure(view, frame)
 
-        return network.measure(view, self.spec, frame)
+
+# ---- transformers on the chain of section 2 --------------------------------------------------------------
+
+
+class OnChain(Descent, HasSamples, HasFreshData):
+    watched = "snapshots"
 
     def loss(self, weights: Any, frame: chain.Frame, batch: chain.Tokens | None = None, key: Any = None) -> Any:
         from . import network
@@ -194,9 +180,19 @@ class _Markov(System):
 
         return network.draw(self.spec, frame, key, size)
 
-    def evaluate(self, weights: Any, frame: chain.Frame) -> Any:
-        return self.measure(weights, frame)["loss"]
+    def symmetries(self, seed: int) -> Sequence[Symmetry]:
+        order = np.roll(np.arange(self.spec.heads), 1)
+        return (Symmetry("heads are exchangeable", lambda w: self.system.with_heads(w, order)),)
 
+
+class OnOwnWeights(OnChain):
+    """Checked at the weights of a start, which are of order one."""
+
+    def random_weights(self, seed: int) -> Any:
+        return self.system.start(seed).point
+
+
+class Intervals(Theory):
     def predict(self, start: Start) -> Prediction:
         from .plateaus import plateau_excess, sample_excess
 
@@ -218,18 +214,43 @@ class _Markov(System):
             notes=(
                 "the last level is what as many weights pay for a finite training set, at most a third of the former",
             ),
+            # No theory says how long training takes: it ends after its steps, whatever it has seen.
+            ending=Ending(awaited=0),
         )
 
-    def awaited(self, prediction: Prediction) -> Sequence[Mark]:
-        # No theory says how long training takes: it ends after its steps, whatever it has seen.
-        return ()
 
-    def symmetries(self, seed: int) -> Sequence[Symmetry]:
-        order = np.roll(np.arange(self.spec.heads), 1)
-        return (Symmetry("heads are exchangeable", lambda w: self._with_heads(w, order)),)
+class Markov(System):
+    """What transformers on the chain of Eq. (1) share. Weights are those of `network`."""
 
-    def _with_heads(self, weights: Any, order: np.ndarray) -> Any:
-        raise self._undeclared("symmetries")
+    paper = "yuksel2025"
+    spec: MarkovSpec
+    observables = {
+        "loss": (),
+        "excess": (),
+        "divergence": ("pattern",),
+        "mass": ("head", "interval"),
+        "map": ("head", "query", "key"),
+        "probe": ("context", "token"),
+    }
+
+    training = part(OnChain)
+    theory = part(Intervals)
+
+    @cached_property
+    def _frame(self) -> chain.Frame:
+        return chain.build_frame(self.spec)
+
+    def view(self, point: Any, frame: chain.Frame) -> Any:
+        return point
+
+    def measure(self, view: Any, frame: chain.Frame) -> dict[str, Any]:
+        from . import network
+
+        return network.measure(view, self.spec, frame)
+
+    @abstractmethod
+    def with_heads(self, weights: Any, order: np.ndarray) -> Any:
+        """The same network with its heads in another order."""
 
 
 TINY = {
@@ -246,7 +267,7 @@ TINY = {
 }
 
 
-class Minimal(_Markov):
+class Minimal(Markov):
     name = "sparse_attention/minimal"
     summary = "attention by position alone learns a Markov chain, one interval of lags after the other"
     spec_type = MarkovSpec
@@ -256,8 +277,7 @@ class Minimal(_Markov):
         "quick": {},
         "paper": PAPER_MINIMAL,
     }
-    observables = {**_Markov.observables, "feature": ("pattern",)}
-    claims = claims.MINIMAL_CLAIMS
+    observables = {**Markov.observables, "feature": ("pattern",)}
 
     def start(self, seed: int) -> Start:
         from . import network
@@ -270,16 +290,11 @@ class Minimal(_Markov):
         found = super().measure(view, frame)
         return {**found, "feature": network.feature_share(view, self.spec, frame, found["mass"])}
 
-    def random_weights(self, seed: int) -> Any:
-        start = self.start(seed).point
-        rng = np.random.default_rng((seed, 7))
-        return type(start)(*(rng.standard_normal(part.shape) for part in start))
-
-    def _with_heads(self, weights: Any, order: np.ndarray) -> Any:
+    def with_heads(self, weights: Any, order: np.ndarray) -> Any:
         return type(weights)(*(part[order] for part in weights))
 
 
-class Full(_Markov):
+class Full(Markov):
     name = "sparse_attention/full"
     summary = "a decoder block with embeddings, norms, residuals and MLP on the same chain, each removable"
     spec_type = FullSpec
@@ -294,17 +309,14 @@ class Full(_Markov):
         "quick": {},
         "paper": PAPER_FULL,
     }
-    claims = claims.FULL_CLAIMS
+    training = part(OnOwnWeights)
 
     def start(self, seed: int) -> Start:
         from . import network
 
         return Start(network.initial_full(self.spec, seed), self._frame)
 
-    def random_weights(self, seed: int) -> Any:
-        return self.start(seed).point
-
-    def _with_heads(self, weights: Any, order: np.ndarray) -> Any:
+    def with_heads(self, weights: Any, order: np.ndarray) -> Any:
         spec = self.spec
         columns = (order[:, None] * (spec.hidden // spec.heads) + np.arange(spec.hidden // spec.heads)).ravel()
         moved = weights._replace(

@@ -1,167 +1,152 @@
-"""Encoded images to pixels of one shape, on all cores where that is faster."""
+"""Labels and images of one file, as every form of data is brought to; and images to pixels of one shape."""
 
 from __future__ import annotations
 
+import math
 import os
+import shutil
+import tempfile
 import warnings
-from collections import deque
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from io import BytesIO
 from itertools import chain, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from saddlescope.core.errors import BadArgument
 from saddlescope.core.progress import Tick
-from saddlescope.studies.vit.images.split import Item, Split
-from saddlescope.studies.vit.images.storage import empty_pixels
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-CHUNK = 64  # images per task: enough that handing them out costs nothing, few enough to wait in memory
+CHUNK = 256  # images that wait in memory, encoded: many for each thread
 THREADED = 96 * 96  # pixels, from which on threads pay: below, they mostly wait for each other at Python's lock
-SIZE_MAX = 4096
 # Pillow knows many more, and hands some of them to other programs (EPS to Ghostscript): not for bytes of strangers.
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
-GRAY = {"1", "L", "LA", "La", "I", "F"}
-DAMAGED = f"replace it or leave it out; {', '.join(FORMATS)} are read, whole"
+MEMORY_MAX = 8 * 2**30
+"""Bytes of pixels that are held in memory; more are mapped from a file."""
+
+Picture = tuple[str, bytes | Path | np.ndarray]
+"""A name for errors (the file, and the row in it), and the encoded bytes, their file, or uint8 pixels [h, w (, 3)]."""
 
 
-class Form(NamedTuple):
-    """What every image becomes: the first training image decides what is not asked for."""
-
-    channels: int
-    height: int
-    width: int
-    resized: bool
+class Part(NamedTuple):
+    where: str
+    labels: np.ndarray  # int64 [n]
+    pictures: Callable[[], Iterator[Picture]]  # in the order of the labels; nothing is read before it is asked for
 
 
-def decode_splits(train: Split, test: Split, size: int | None, tick: Tick) -> tuple[np.ndarray, np.ndarray]:
-    """The pixels uint8 [n, channels, height, width] of both splits.
+def part_of_arrays(where: str, labels: np.ndarray, pixels: np.ndarray) -> Part:
+    def pictures() -> Iterator[Picture]:
+        return ((f"{where}: row {row}", image) for row, image in enumerate(pixels))
 
-    size: the centre square of each image is brought to `size` x `size`; None asks that all have one size.
+    return Part(where, labels.astype(np.int64), pictures)
+
+
+def decode_splits(splits: Sequence[list[Part]], size: int | None, tick: Tick) -> list[np.ndarray]:
+    """The pixels uint8 [n, channels, height, width] of each split; the first image decides what is not asked for.
+
     Pixels are taken as stored: a rotation noted in a photograph's EXIF data is not applied.
     """
     from PIL.Image import DecompressionBombWarning
 
-    if size is not None and (isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= SIZE_MAX):
-        raise BadArgument(f"`image_size` must be an integer from 1 to {SIZE_MAX}, or None, got {size!r}")
-    counts = [sum(len(part.labels) for part in split.parts) for split in (train, test)]
-    total, done, decoded = sum(counts), 0, []
+    counts = [sum(len(part.labels) for part in parts) for parts in splits]
+    done, decoded = 0, []
     with warnings.catch_warnings():
         warnings.simplefilter("error", DecompressionBombWarning)  # Pillow only warns at first, and then decodes
-        first = list(islice(train.items, 1))
-        form, threads = (form_of(first[0], size), threads_for(first[0])) if first else (Form(1, 1, 1, False), 1)
-        for items, count in zip((chain(first, train.items), test.items), counts, strict=True):
-            pixels = empty_pixels((count, form.channels, form.height, form.width))
-            for step in fill(pixels, items, form, threads):
-                done += step
-                tick(done / total, f"{done:,} of {total:,} images decoded")
-            decoded.append(pixels)
-    return decoded[0], decoded[1]
+        warnings.filterwarnings("ignore", "Palette images with Transparency")  # which is left out, as that of others
+        with opened(next(pictures_of(splits[0]))) as first:  # its header alone: it is decoded when its turn comes
+            channels = 1 if first.mode in ("1", "L", "LA", "La") else 3
+            width, height = (size, size) if size else first.size
+            threads = min(32, os.cpu_count() or 1) if first.width * first.height >= THREADED else 1
+        with ThreadPoolExecutor(threads, "decode") as pool:
+            for parts, count in zip(splits, counts, strict=True):
+                decoded.append(pixels := empty_pixels((count, channels, height, width)))
+                places, pictures = iter(pixels), pictures_of(parts)
+                while chunk := list(islice(pictures, CHUNK)):
+                    list((pool.map if threads > 1 else map)(partial(fill, size is not None), chunk, places))
+                    done += len(chunk)
+                    tick(done / sum(counts), f"{done:,} of {sum(counts):,} images decoded")
+    return decoded
 
 
-def fill(pixels: np.ndarray, items: Iterator[Item], form: Form, threads: int) -> Iterator[int]:
-    """Decode `items` into `pixels`, a chunk at a time, and yield how many images each chunk had."""
-    waiting: deque[Future[int]] = deque()
-    pool = ThreadPoolExecutor(threads, "decode")
-    try:
-        start = 0
-        while chunk := list(islice(items, CHUNK)):
-            if start + len(chunk) <= len(pixels):
-                waiting.append(pool.submit(fill_chunk, pixels[start : start + len(chunk)], chunk, form))
-            start += len(chunk)
-            if len(waiting) > 2 * threads:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-        if start != len(pixels):
-            raise BadArgument(f"there are {len(pixels)} labels, but {start} images: the files do not belong together")
-    finally:
-        pool.shutdown(cancel_futures=True)
+def pictures_of(parts: list[Part]) -> Iterator[Picture]:
+    return chain.from_iterable(part.pictures() for part in parts)
 
 
-def fill_chunk(pixels: np.ndarray, items: list[Item], form: Form) -> int:
-    for target, item in zip(pixels, items, strict=True):
-        with opened(item) as image:
-            # (height, width) or (height, width, 3) -> (channels, height, width)
-            target[:] = np.atleast_3d(np.asarray(brought_to(form, image, item.name))).transpose(2, 0, 1)
-    return len(items)
+def empty_pixels(shape: tuple[int, ...]) -> np.ndarray:
+    """An array uint8 of `shape`, mapped from a file if it is larger than MEMORY_MAX.
+
+    The file is in SADDLESCOPE_CACHE, or else in the folder for temporary files, which may be memory itself.
+    """
+    size = math.prod(shape)
+    if size <= MEMORY_MAX:
+        return np.empty(shape, np.uint8)
+    cache = Path(os.environ.get("SADDLESCOPE_CACHE") or tempfile.gettempdir()).expanduser()
+    cache.mkdir(parents=True, exist_ok=True)
+    # A mapped file on a full disk ends the process without a word: ask before.
+    free = shutil.disk_usage(cache).free
+    if size > free:
+        raise BadArgument(
+            f"{cache} has {free / 2**30:.1f} GiB free and the pixels need {size / 2**30:.1f}: set SADDLESCOPE_CACHE "
+            "to a folder on a larger disk, or give a smaller `image_size`"
+        )
+    with tempfile.TemporaryFile(dir=cache) as file:  # without a name: it vanishes however the process ends
+        if hasattr(os, "posix_fallocate"):  # else another file may take the space that was free
+            os.posix_fallocate(file.fileno(), 0, size)
+        return np.memmap(file, np.uint8, "w+", shape=shape)
 
 
-def form_of(first: Item, size: int | None) -> Form:
-    """From the header alone: a bad image is found when its turn comes."""
-    with opened(first) as image:
-        channels = 1 if image.mode in GRAY or image.mode.startswith("I;16") else 3
-        return Form(channels, size or image.height, size or image.width, size is not None)
-
-
-def threads_for(first: Item) -> int:
-    with opened(first) as image:
-        return min(32, os.cpu_count() or 1) if image.width * image.height >= THREADED else 1
-
-
-def brought_to(form: Form, image: Image, name: str) -> Image:
+def fill(resized: bool, picture: Picture, target: np.ndarray) -> None:
+    """target: [channels, height, width]."""
     from PIL.Image import Resampling
 
-    if not form.resized and (image.width, image.height) != (form.width, form.height):
-        raise BadArgument(
-            f"{name}: the image is {image.width} x {image.height} (width x height), the first one is {form.width} x "
-            f"{form.height}: give `image_size`, to which all are brought"
-        )
-    image = eight_bit(image, name).convert("L" if form.channels == 1 else "RGB")
-    if not form.resized:
-        return image
-    # Cropped before it is resized: a long thin image, its short side enlarged, would fill the memory.
-    short = min(image.size)
-    left, top = (image.width - short) // 2, (image.height - short) // 2
-    square = image.crop((left, top, left + short, top + short))
-    return square.resize((form.width, form.height), Resampling.BILINEAR, reducing_gap=3.0)
-
-
-def eight_bit(image: Image, name: str) -> Image:
-    """The modes that Pillow's own conversion clips at 255, or warns about, brought to modes that convert well."""
-    from PIL.Image import fromarray
-
-    if image.mode == "F":
-        raise BadArgument(f"{name}: the image holds floating point numbers, of unknown range: save it with 8 bits")
-    if image.mode == "I" or image.mode.startswith("I;16"):
-        values = np.asarray(image)
-        if values.min() < 0 or values.max() >= 2**16:
-            raise BadArgument(f"{name}: the image has values outside 0..65535: save it with 8 bits")
-        return fromarray((values >> 8).astype(np.uint8))
-    return image.convert("RGBA") if image.mode == "P" and "transparency" in image.info else image
+    channels, height, width = target.shape
+    with opened(picture) as image:
+        if image.mode.startswith(("I", "F")):  # Pillow would clip them at 255
+            raise BadArgument(f"{picture[0]}: the image has values of more than 8 bits: save it with 8")
+        if not resized and image.size != (width, height):
+            raise BadArgument(
+                f"{picture[0]}: the image is {image.width} x {image.height} (width x height), the first one is "
+                f"{width} x {height}: give `image_size`, to which all are brought"
+            )
+        image = image.convert("L" if channels == 1 else "RGB")
+        if resized:
+            # Cropped before it is resized: a long thin image, its short side enlarged, would fill the memory.
+            short = min(image.size)
+            left, top = (image.width - short) // 2, (image.height - short) // 2
+            square = image.crop((left, top, left + short, top + short))
+            image = square.resize((width, height), Resampling.BILINEAR, reducing_gap=3.0)
+        target[:] = np.atleast_3d(np.asarray(image)).transpose(2, 0, 1)  # from [height, width (, 3)]
 
 
 @contextmanager
-def opened(item: Item) -> Iterator[Image]:
-    """The image, not yet decoded. Whatever goes wrong with it is told with its name."""
-    from PIL import UnidentifiedImageError
-    from PIL.Image import DecompressionBombError, DecompressionBombWarning, fromarray
+def opened(picture: Picture) -> Iterator[Image]:
+    """The image, not yet decoded."""
+    from PIL.Image import fromarray
     from PIL.Image import open as open_image
 
-    try:
-        if isinstance(item.image, np.ndarray):
-            yield fromarray(item.image)
+    name, source = picture
+    with naming(name, f"replace the image or leave it out; {', '.join(FORMATS)} are read, whole"):
+        if isinstance(source, np.ndarray):
+            yield fromarray(source)
             return
-        with open_image(BytesIO(item.image) if isinstance(item.image, bytes) else item.image, formats=FORMATS) as image:
+        with open_image(BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS) as image:
             yield image
+
+
+@contextmanager
+def naming(where: str, way_out: str) -> Iterator[None]:
+    """Whatever goes wrong is told with its place: a damaged file can fail in any way that its decoder can."""
+    try:
+        yield
     except BadArgument:
         raise
-    except (DecompressionBombError, DecompressionBombWarning) as error:
-        raise BadArgument(
-            f"{item.name}: the image claims more pixels than Pillow takes for honest ({short_reason(error)}): shrink "
-            "it or leave it out"
-        ) from error
-    except UnidentifiedImageError as error:
-        raise BadArgument(f"{item.name}: is not an image: {DAMAGED}") from error
-    except Exception as error:  # a damaged image can fail in any way its decoder can
-        raise BadArgument(f"{item.name}: cannot be decoded ({short_reason(error)}): {DAMAGED}") from error
-
-
-def short_reason(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+    except Exception as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+        raise BadArgument(f"{where} cannot be read ({reason}): {way_out}") from error

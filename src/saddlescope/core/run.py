@@ -1,0 +1,76 @@
+"""Run: one face of one subject from one seed, from the engine that made it to the claim and the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from .stage import Prediction, Stage
+from .strict import strict
+from .subject import Face
+
+if TYPE_CHECKING:
+    pass
+
+
+class Origin(NamedTuple):
+    """What made a run: versions of the libraries, the machine in words, the device."""
+
+    versions: Mapping[str, str]
+    machine: str
+    device: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """What was asked (system, which may be a study; face; seed), and what it showed.
+
+    trajectory: None for predict, and for ensembles of which only the stages are kept.  prediction: None where no theory
+    exists.  observables: the last ones.  result: how it ended; it begins with "finished" where nothing went wrong.
+    made: what made a run that was read from a store or a record; None if this process did.
+    """
+
+    system: Any
+    face: Face
+    seed: int
+    stages: Sequence[Stage]
+    final_loss: float | None
+    conserved_drift: float | None
+    observables: Mapping[str, Any]
+    solver: str
+    result: str
+    seconds: float
+    trajectory: Any = None
+    prediction: Prediction | None = None
+    made: Origin | None = None
+
+    def series(self, name: str) -> np.ndarray:
+        """An observable, or a coordinate, over time."""
+        return self.trajectory[name].values
+
+    def at(self, name: str, moment: float) -> np.ndarray:
+        """An observable at the first saved time from `moment` on; NaN where there is none."""
+        place = int(np.searchsorted(self.series("time"), moment)) if np.isfinite(moment) else -1
+        values = self.series(name)
+        return values[place] if 0 <= place < len(values) else np.full(values.shape[1:], np.nan)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The command line's JSON object; strict JSON, non-finite numbers as null."""
+        return strict(
+            {
+                "system": self.system.name,
+                "face": self.face,
+                "seed": self.seed,
+                "spec": self.system.spec.to_dict(),
+                "stages": [stage.to_dict() for stage in self.stages],
+                "final_loss": self.final_loss,
+                "conserved_drift": self.conserved_drift,
+                "observables": dict(self.observables),
+                "solver": self.solver,
+                "result": self.result,
+                "seconds": self.seconds,
+            }
+        )

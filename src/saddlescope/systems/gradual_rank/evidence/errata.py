@@ -1,0 +1,439 @@
+"""What the paper prints and what holds instead."""
+
+from __future__ import annotations
+
+from saddlescope.core.experiment import Erratum
+
+from . import errata_shown
+
+VERSION = "arXiv v1 (2306.07042, June 2023)"
+
+ERRATA: tuple[Erratum, ...] = (
+    Erratum(
+        name="sample_spaces",
+        where="section 2, below the definition of L",
+        printed="A sample (x, y) lies in R^{d_y} x R^{d_x}.",
+        true="In R^{d_x} x R^{d_y}: the loss and h of Definition 3.1 take y and x from these.",
+        severity="misprint",
+        repair="Exchange the two spaces.",
+        measure="relative deviation of the two dimensions from those of x and y, linear network of four coefficients",
+        shows=errata_shown.shows_sample_spaces,
+        version=VERSION,
+    ),
+    Erratum(
+        name="bounded_data",
+        where="section 2, Assumption 2.1; section 5, toy models",
+        printed="The data are bounded almost surely; the experiments whose assumptions Appendix A checks have Gaussian "
+        "tokens, and this assumption is not among those checked.",
+        true="No C bounds a Gaussian. The assumption holds for the loss over the 1000 drawn samples, which is what was "
+        "trained on, with a C that grows with their number.",
+        severity="imprecise",
+        repair="Let the expectation be the mean over the training set.",
+        measure="share of 20000 fresh samples beyond the largest norm of 40 training samples; then of the training "
+        "samples themselves",
+        shows=errata_shown.shows_bounded_data,
+        version=VERSION,
+    ),
+    Erratum(
+        name="eq4",
+        where="section 4, Eq. (4), second line",
+        printed="g is the mean of minus Dl^T Dh^T, a column of d_out entries times a p x d_out matrix.",
+        true="Dh^T Dl^T, as the proof of Lemma D.7 has it.",
+        severity="misprint",
+        repair="Exchange the two factors.",
+        measure="relative deviation from −dL/dp by differences of the loss; one coordinate, two outputs, the case in "
+        "which the printed product is defined",
+        shows=errata_shown.shows_eq4,
+        version=VERSION,
+    ),
+    Erratum(
+        name="lemma_4_1",
+        where="section 4.1, proof of Lemma 4.1",
+        printed="d(u² − v²)/dt = u v g − u v g.",
+        true="2 u v g − 2 u v g. The difference is zero either way.",
+        severity="misprint",
+        repair="Insert the factor 2.",
+        measure="relative deviation of the first term from d(u²)/dt along Eq. (4)",
+        shows=errata_shown.shows_lemma_4_1,
+        version=VERSION,
+    ),
+    Erratum(
+        name="b0",
+        where="section 4.1.2, Algorithm 1, line 1",
+        printed="b^0 starts at 0.",
+        true="At 1: log_alpha of weights of size alpha is 1, as the base case of section C.5 says. From 0, Eq. (8) "
+        "gives Delta_0(i) = 0 to all i with g_i > 0, and T_1 = 0 in place of 1/|g| of section 4.1.1.",
+        severity="misprint",
+        repair="b^0 = (1, ..., 1).",
+        measure="relative deviation of T_1 by Eq. (8) and (9) from the flow of u and v of a small head: difference of "
+        "the times at which |p| = 0.05 is passed at alpha = 1e-16 and 1e-8, per log(1/alpha)",
+        shows=errata_shown.shows_b0,
+        version=VERSION,
+    ),
+    Erratum(
+        name="theta_space",
+        where="Algorithm 1, line 1; Assumptions 4.4 and C.3; Theorems 4.5 and C.4; sections C.5, C.7, C.8",
+        printed="theta^0, psi(t) and theta(t) lie in R^p. (The time tau of Assumption 4.4 is a function of a psi with "
+        "a tilde that occurs nowhere else.)",
+        true="In R^{2p}, since theta = (u, v). (Assumption C.3 has tau of the entry i_k of u with a tilde.)",
+        severity="misprint",
+        repair="R^{2p} throughout.",
+        measure="relative deviation from the number of weights of a head",
+        shows=errata_shown.shows_theta_space,
+        version=VERSION,
+    ),
+    Erratum(
+        name="eq11_index",
+        where="section 4.1.2, the start of psi^k above Eq. (11); section C.1",
+        printed="The newcomer i_k starts with v = sgn(g_i) u, i being no index of anything.",
+        true="v = sgn(g_{i_k}) u. With the other sign it dies out again.",
+        severity="misprint",
+        repair="i_k for i.",
+        measure="distance of where step (B) of stage 1 ends from theta^1, relative, the sign taken from each i in "
+        "turn, worst i; then i = i_k; linear network",
+        shows=errata_shown.shows_eq11_index,
+        version=VERSION,
+    ),
+    Erratum(
+        name="sign_length",
+        where="section 4.2, first paragraph",
+        printed="The vector of signs s^k has k entries.",
+        true="p, as in section C.1: it multiplies u^k.",
+        severity="misprint",
+        repair="p for k in the exponent.",
+        measure="relative deviation from the number of entries of u^k, worst of the first three stages of a head",
+        shows=errata_shown.shows_sign_length,
+        version=VERSION,
+    ),
+    Erratum(
+        name="a42_start",
+        where="section 4.2, Assumption 4.2; Assumption C.1",
+        printed="At the start u_i and v_i differ.",
+        true="Their absolute values must, as section C.3 has it. From v_i = −u_i the conserved u² − v² is zero, so "
+        "that p_i = −u_i² for ever: Algorithm 1 lets the coordinate grow to a positive value, the flow never does.",
+        severity="conclusion fails",
+        repair="|u_i| and |v_i| differ.",
+        measure="linear network, v = −u in the first coordinate, alpha = 1e-8, t between T_1 and T_2: relative "
+        "distance of p_1 from theta^1; then with |u| and |v| apart",
+        shows=errata_shown.shows_a42_start,
+        version=VERSION,
+    ),
+    Erratum(
+        name="a42_index",
+        where="section 4.2, Assumption 4.2; Assumption C.1",
+        printed="i_k is the only minimiser of Delta_k(i_k) over i.",
+        true="Of Delta_k(i). What is printed does not depend on i.",
+        severity="misprint",
+        repair="i for i_k in the argument.",
+        measure="number of minimisers beyond one, worst of the first three stages of a head",
+        shows=errata_shown.shows_a42_index,
+        version=VERSION,
+    ),
+    Erratum(
+        name="a43",
+        where="section 4.2, Assumption 4.3; Assumption C.2",
+        printed="Near u^k and on its support L is at least c |u^k − u|². (The ball's radius is called delta where the "
+        "line before has delta_k.)",
+        true="L is at least L(theta^k) + c |u^k − u|², which step (a) in the proof of Lemma C.5 uses. As printed every "
+        "point of positive loss passes, minimum or not.",
+        severity="misprint",
+        repair="Add L(theta^k) on the right-hand side.",
+        measure="the c with which a point passes that is not even stationary (0: it does not); linear network, p_1 "
+        "halfway to its coefficient",
+        shows=errata_shown.shows_a43,
+        version=VERSION,
+    ),
+    Erratum(
+        name="theorem_sign",
+        where="section 4.2, Theorem 4.5; Theorem C.4",
+        printed="From any alpha theta_0 that meets the assumptions, theta(t log(1/alpha)) tends to theta^k.",
+        true="theta^k has u^k >= 0 by Eq. (11). This is the limit where u_i(0) > |v_i(0)|, to which the proof turns "
+        "in section C.3; else (u_i, v_i) keeps signs of its own, and may tend to minus the pair of theta^k. The "
+        "products u*v tend to theirs from any start.",
+        severity="imprecise",
+        repair="Say it of u*v, or assume u(0) > |v(0)|.",
+        measure="relative distance of (u, v) from theta^2, then of u*v from its; mean of eight Gaussian starts of the "
+        "linear network, alpha = 1e-12",
+        shows=errata_shown.shows_theorem_sign,
+        version=VERSION,
+    ),
+    Erratum(
+        name="heads",
+        where="section 4.2, Example 4.6",
+        printed="In a diagonal transformer at most one head of one layer gains at most one in rank in each stage, for "
+        "any number of heads H.",
+        true="At theta = 0 the heads of a layer are exchangeable, so that their Delta_0 tie and Assumption 4.2 cannot "
+        "hold for H >= 2. The same entry enters in all heads of a layer at once, in the ratio of the initial (u ± v)²; "
+        "only its sum is pinned down, so Assumption 4.3 fails as well.",
+        severity="conclusion fails",
+        repair="H = 1. For H >= 2 it is the sum over the heads of a layer that gains at most one.",
+        measure="entries that enter beyond one in stage 1 of Algorithm 1, one layer of two heads; then of the sum over "
+        "heads",
+        shows=errata_shown.shows_heads,
+        version=VERSION,
+    ),
+    Erratum(
+        name="descent",
+        where="section 5, toy models, and Fig. 2's caption; Appendix A and Fig. 9's caption",
+        printed="The toy model is trained by gradient descent in one place, and by stochastic gradient descent in the "
+        "other.",
+        true="These are different rules unless a batch is the whole training set. No batch size is given.",
+        severity="imprecise",
+        repair="Full batches, which is what the gradient flow of the theory is the limit of.",
+        measure="relative deviation of −dL/dp on a batch of 8 from that on all 40 samples; then on a batch of all",
+        shows=errata_shown.shows_descent,
+        version=VERSION,
+    ),
+    Erratum(
+        name="eigenvalues",
+        where="Fig. 3's caption",
+        printed="Eigenvalues of the change of W_K W_Q^T and W_V W_O^T are plotted.",
+        true="These matrices are not symmetric; their eigenvalues are complex and say little of their rank. What "
+        "evolves in section 5 and Fig. 2 are singular values.",
+        severity="misprint",
+        repair="Singular values.",
+        measure="relative deviation of the |eigenvalues| from the singular values of a change of W_K W_Q^T, d = 8; "
+        "then of the roots of the eigenvalues of the matrix times its transpose",
+        shows=errata_shown.shows_eigenvalues,
+        version=VERSION,
+    ),
+    Erratum(
+        name="app_a_difference",
+        where="Appendix A, validation of Assumption 4.2",
+        printed="The technical condition is on the coordinates of supp(theta^k) that supp(theta^{k−1}) does not have.",
+        true="The other way round, on those that leave. The newcomers that are named have g_i(theta^k) = 0 at every "
+        "stage, for theta^k is stationary: the condition would always fail.",
+        severity="misprint",
+        repair="Exchange the two supports.",
+        measure="share of stages at which g_i(theta^k) = 0 for a coordinate of the set; five stages of a head of which "
+        "one entry leaves",
+        shows=errata_shown.shows_app_a_difference,
+        version=VERSION,
+    ),
+    Erratum(
+        name="no_leaver",
+        where="Appendix A, validation of Assumption 4.2",
+        printed="The technical condition holds because no coordinate ever leaves the support.",
+        true="That is so on the instance of the figures, not in general: with other teachers, data and starts of the "
+        "same kind an entry of W_K W_Q^T leaves. The condition itself held there: what leaves is pushed.",
+        severity="imprecise",
+        repair="It holds because g_i(theta^k) differs from 0 where a coordinate leaves.",
+        measure="share of stages at which a coordinate leaves; then at which one leaves with g_i = 0; d=14, n=6, "
+        "160 samples, five stages",
+        shows=errata_shown.shows_no_leaver,
+        version=VERSION,
+    ),
+    Erratum(
+        name="fig9_weights",
+        where="Appendix A, validation of Assumption 4.3; Fig. 9's caption",
+        printed="After noise on each weight, training brings every weight back to where it would have been.",
+        true="Noise on u and v apart changes u² − v², which is conserved: u and v come to rest elsewhere. It is the "
+        "products u*v, the entries that are plotted, that return.",
+        severity="imprecise",
+        repair="Say it of u*v, or move u and v so that u² − v² stays.",
+        measure="distance from the plateau at the end as a share of that after the noise of 0.05, of (u, v), then of "
+        "u*v; second plateau of a head, support alone",
+        shows=errata_shown.shows_fig9_weights,
+        version=VERSION,
+    ),
+    Erratum(
+        name="fig9_threshold",
+        where="Appendix A, validation of Assumption 4.3",
+        printed="All weights above 1e-5 are moved, and a return shows that theta^k is a strict minimum on its support.",
+        true="At alpha = 1e-32 a coordinate is above 1e-5 while the last 5/32 of its way up are still ahead: it is not "
+        "in the support. Noise of 0.05 hands it this way, so that the next stage begins at once.",
+        severity="imprecise",
+        repair="Move the coordinates of the support alone.",
+        measure="relative distance of p from that of the undisturbed run, time 6 after the noise; linear network on "
+        "theta^1, the next coordinate at 2e-5",
+        shows=errata_shown.shows_fig9_threshold,
+        version=VERSION,
+    ),
+    Erratum(
+        name="stable_rank",
+        where="Appendix B, first paragraph",
+        printed="The stable rank is |s|_F² / |s|_2² of the spectrum s.",
+        true="Of the matrix. For a vector both norms are the same, and the ratio is 1.",
+        severity="misprint",
+        repair="The norms of the matrix: Σ s_i² / max s_i².",
+        measure="relative deviation from the stable rank of a random matrix",
+        shows=errata_shown.shows_stable_rank,
+        version=VERSION,
+    ),
+    Erratum(
+        name="captions",
+        where="captions of Fig. 11, 13 and 15",
+        printed="Panels (a) to (c) show W_K W_Q^T, (d) and (e) W_V W_O^T.",
+        true="(d) to (f); there are six panels.",
+        severity="misprint",
+        repair="(d) - (f).",
+        measure="share of the panels that the caption does not describe",
+        shows=errata_shown.shows_captions,
+        version=VERSION,
+    ),
+    Erratum(
+        name="section_c3",
+        where="section C.3",
+        printed="u may be made positive by multiplying u by sgn(u) and v by sgn(v), which leaves u*v.",
+        true="That gives |u*v|. Both have to be multiplied by sgn(u).",
+        severity="misprint",
+        repair="sgn(u) for sgn(v).",
+        measure="largest deviation from u*v, relative, 16 Gaussian coordinates",
+        shows=errata_shown.shows_section_c3,
+        version=VERSION,
+    ),
+    Erratum(
+        name="lemma_c5",
+        where="section C.6.1, end of the proof of Lemma C.5",
+        printed="The loss never falls along the gradient flow.",
+        true="It never rises; this is what the contradiction needs. (The proof also writes z^k for u^k, and defines t* "
+        "by an infimum in which t* stands itself.)",
+        severity="misprint",
+        repair="Nonincreasing.",
+        measure="largest fall of the loss, then largest rise, as a share of its value at 0; flow of a head from "
+        "alpha = 1e-4",
+        shows=errata_shown.shows_lemma_c5,
+        version=VERSION,
+    ),
+    Erratum(
+        name="lemma_c6",
+        where="section C.6.1, Lemma C.6, Eq. (27)",
+        printed="On the k-th plateau every g_i outside the support has the sign of g_i(theta^k).",
+        true="Where g_i(theta^k) = 0 it need not stay zero. In an attention head this is half of all coordinates on "
+        "the first plateau: without values and outputs, keys and queries have no gradient.",
+        severity="imprecise",
+        repair="For all i with g_i(theta^k) other than 0, to which alone it is applied.",
+        measure="share of the coordinates whose sign differs, halfway through the first plateau of a head at "
+        "alpha = 1e-4; then of those with g_i(theta^0) other than 0",
+        shows=errata_shown.shows_lemma_c6,
+        version=VERSION,
+    ),
+    Erratum(
+        name="lemma_c7",
+        where="section C.6.1, first line of the proof of Lemma C.7",
+        printed="Suppose for contradiction that t_{k+1} < T_{k+1} + epsilon, the claim itself. (Further down, b^t is "
+        "b^k and the second epsilon with a bar has the index k.)",
+        true="Suppose that t_{k+1} >= T_{k+1} + epsilon.",
+        severity="misprint",
+        repair="Turn the sign round.",
+        measure="share of four epsilon with which the assumption is true of the flow, so that nothing contradicts it; "
+        "linear network, alpha = 1e-32, rho = 0.01",
+        shows=errata_shown.shows_lemma_c7,
+        version=VERSION,
+    ),
+    Erratum(
+        name="lemma_c8_interval",
+        where="section C.6.1, proof of Lemma C.8, first case",
+        printed="log_alpha w lies in (−c/2, 2 − c/2), whence |u| and |v| are at most alpha^{c/4}. (The line above the "
+        "cases subtracts a set from a number.)",
+        true="In (c/2, 2 − c/2): below zero w is large, and Lemma D.1 does not apply.",
+        severity="misprint",
+        repair="c/2 for −c/2.",
+        measure="how far log_alpha of max(|u|, |v|) falls below c/4 on the interval, c = 1/2, alpha = 1e-32",
+        shows=errata_shown.shows_lemma_c8_interval,
+        version=VERSION,
+    ),
+    Erratum(
+        name="lemma_c8_sign",
+        where="section C.6.1, proof of Lemma C.8, second case",
+        printed="A coordinate that has just left the support has v > 0, because u and v are near theirs at theta^k.",
+        true="At theta^k both are zero, so nearness says nothing of their signs. That b^k = 0 does: then log_alpha w "
+        "is below 1 − c, and Lemma D.3 gives v > 0.",
+        severity="imprecise",
+        repair="Use Eq. (17) and Lemma D.3.",
+        measure="share with v <= 0 of points with u > |v| closer to zero than 0.01, alpha = 1e-32; then of those with "
+        "log_alpha w < 1/2",
+        shows=errata_shown.shows_lemma_c8_sign,
+        version=VERSION,
+    ),
+    Erratum(
+        name="lemma_c9",
+        where="section C.6.1, proof of Lemma C.9",
+        printed="w of the winner lies in (c, 2 − c) until T_{k+1} − epsilon. (A line earlier b is said to equal a "
+        "negative g where it equals 2.)",
+        true="log_alpha w does; w itself is as small as alpha^c.",
+        severity="misprint",
+        repair="log_alpha w for w.",
+        measure="share of the steps of the flow at which it is outside; linear network, alpha = 1e-32, "
+        "epsilon = c = 0.1",
+        shows=errata_shown.shows_lemma_c9,
+        version=VERSION,
+    ),
+    Erratum(
+        name="lemma_c10",
+        where="section C.7, Lemma C.10, last claim",
+        printed="During a move all 2p entries of theta keep their size up to a factor that does not depend on alpha.",
+        true="w = u + v and u do, where u > |v|. v = (w − (u − v))/2 may pass through zero, as it does for entries of "
+        "W_K W_Q^T in the first move of an attention head, which have waited at b = 1. Only the upper bound is used "
+        "later, and |v| < u gives it. (The flow in the proof also has a gradient in w for one in theta.)",
+        severity="imprecise",
+        repair="Say it of u and w; v is bounded by u.",
+        measure="share of the entries of W_K W_Q^T whose v changes its sign in the first move of a head, 64 starts; "
+        "then whose u changes by more than the factor by which w does",
+        shows=errata_shown.shows_lemma_c10,
+        version=VERSION,
+    ),
+    Erratum(
+        name="section_c8",
+        where="section C.8, last lines",
+        printed="The gradient of the loss is (v*g, u*g). (A union of intervals also begins at t_k where t_{k+1} is "
+        "meant, and a ball has a vector for its radius.)",
+        true="Minus that, by Eq. (3) and (4). Lipschitz continuity does not care.",
+        severity="misprint",
+        repair="Insert the sign.",
+        measure="relative deviation from differences of the loss, linear network",
+        shows=errata_shown.shows_section_c8,
+        version=VERSION,
+    ),
+    Erratum(
+        name="lemma_d2",
+        where="section D.1, proof of Lemma D.2",
+        printed="log_alpha w < −c gives u > alpha^{−c} − alpha^{2 − c/2}. (At the end u has alpha for its argument.)",
+        true="Half of that: u = (w + (u − v))/2. For small alpha it exceeds 1 all the same.",
+        severity="misprint",
+        repair="Insert the factor 1/2.",
+        measure="how far u falls short of the bound, as a share of it; alpha = 1e-8, c = 1/2, log_alpha w = −1.001 c",
+        shows=errata_shown.shows_lemma_d2,
+        version=VERSION,
+    ),
+    Erratum(
+        name="lemma_d4",
+        where="section D.2, Lemma D.4; Assumption 4.2, last condition",
+        printed="A coordinate off the support of theta^k with b in {0, 2} was in that of theta^{k−1}.",
+        true="It may be the newcomer i_{k−1} itself: it enters, pushes others over a hill of the loss, and is pulled "
+        "back to zero. It was in neither support then, and Assumption 4.2 does not ask for g_i other than 0 there. "
+        "(Where L is convex this cannot happen.)",
+        severity="imprecise",
+        repair="supp(theta^{k−1}) with i_{k−1} added, in the lemma and in the assumption.",
+        measure="share of the coordinates off the support with b in {0, 2} that are not in the set; two coordinates, "
+        "the first with a double well",
+        shows=errata_shown.shows_lemma_d4,
+        version=VERSION,
+    ),
+    Erratum(
+        name="lemma_d7_network",
+        where="section D.3, Lemma D.7, first line",
+        printed="The network is h(x; u*u).",
+        true="h(x; u*v), as Definition 3.1 and the lemma's proof have it.",
+        severity="misprint",
+        repair="v for the second u.",
+        measure="relative deviation from the output of Eq. (1) with diagonal matrices, random weights",
+        shows=errata_shown.shows_lemma_d7_network,
+        version=VERSION,
+    ),
+    Erratum(
+        name="lemma_d7_ball",
+        where="section D.3, Lemma D.7",
+        printed="For every R there is K_R that bounds the Lipschitz constants on the ball of radius K_R. (In the "
+        "second line R and theta are exchanged as indices.)",
+        true="On the ball of radius R, as in Lemmas D.5 and D.6. As printed R is idle, and a K that bounds the "
+        "constants on its own ball need not exist: for (u v − 2)²/2 that of the gradient on B(0, K) is above K for "
+        "every K.",
+        severity="misprint",
+        repair="B(0, R).",
+        measure="excess of the gradient's Lipschitz constant over K, as a share of it: least of all K; then on B(0, R) "
+        "over K_R = R²/2 + |(R²/2, R² + 2)|, largest of all R",
+        shows=errata_shown.shows_lemma_d7_ball,
+        version=VERSION,
+    ),
+)

@@ -1,0 +1,1 @@
+"""What `saddlescope new` writes: a complete small room, and its tests."""

@@ -1,0 +1,27 @@
+"""What the paper says, in a form that can lose."""
+
+from saddlescope import Claim, all_of, close, ordered
+
+from . import measures
+
+CLAIMS = (
+    Claim(
+        name="drop_times",
+        says="Coordinate i is learned at t_i = log(s_i/p_i(0) − 1) / (2 s_i).",
+        source=("nobody2026", "Eq. (3)"),
+        experiment="staircase",
+        seeds=all_of(3),
+        measured=measures.stage_times,
+        expected=measures.predicted_times,
+        relation=close(1e-6, because="the form is exact, and the flow is solved to 1e-8 per step"),
+    ),
+    Claim(
+        name="one_after_the_other",
+        says="Coordinates are learned one after the other.",
+        source=("nobody2026", "Section 2"),
+        experiment="staircase",
+        seeds=all_of(3),
+        measured=measures.stage_times,
+        relation=ordered(because="the statement is about the order alone"),
+    ),
+)

@@ -1,0 +1,98 @@
+"""The claims of linear_icl lose to errors that a careless author could make, not only to noise."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from saddlescope.core.claim import Quantifier, judge_run, judge_runs
+from saddlescope.core.registry import system
+from saddlescope.lab.judge import claims_of_one_run, evidence_of
+from saddlescope.lab.outcome import measured_stages
+from saddlescope.lab.run import run_face
+from saddlescope.systems.linear_icl import data
+from saddlescope.systems.linear_icl.evidence.measures import landscape, common as measures, sampling
+from saddlescope.systems.linear_icl.evidence.claims import CLAIMS
+
+BY_NAME = {claim.name: claim for claim in CLAIMS}
+
+
+def doubled(eigenvalues, inverse_length):
+    """Eq. (18) with twice its term in 1/N."""
+    lam = np.asarray(eigenvalues, float)
+    return lam**2 + 2 * inverse_length * (lam + lam.sum()) * lam
+
+
+def verdicts(run):
+    return {claim.name: judge_run(claim, run).verdict for claim in claims_of_one_run(run.system, run.face)}
+
+
+def test_wrong_moments_in_the_code_are_noticed(monkeypatch):
+    """Flow and prediction share the code's a_d; the claims compare with the printed formulas."""
+    monkeypatch.setattr(data, "second_moments", doubled)
+    found = verdicts(evidence_of(run_face(system("linear_icl", init_scale=1e-3), "flow", 0)))
+    for name in ("plateau_levels", "last_plateau", "learned_gain", "visited_fixed_points", "regression_in_context"):
+        assert found[name] == "refuted", name
+    landed = evidence_of(run_face(system("linear_icl"), "predict", 0))
+    for name in ("fixed_points", "fixed_point_losses", "global_minimum"):
+        assert judge_run(BY_NAME[name], landed).verdict == "refuted", name
+    second = dataclasses.replace(BY_NAME["second_moments"], seeds=Quantifier(together=True))
+    assert judge_runs(second, [landed]).verdict == "refuted"
+
+
+def test_wrong_theory_is_noticed_on_data(monkeypatch):
+    """On sequences the flow knows nothing of Eq. (18)."""
+    run = evidence_of(run_face(system("linear_icl", sequences=5000, init_scale=0.1), "flow", 0))
+    claim = BY_NAME["levels_on_sequences"]
+    assert judge_run(claim, run).verdict == "supported"
+    gap = sampling.gradient_gap(run)
+    true = measures.theory_of(run)
+    wrong = measures.Theory(true.eigenvalues, doubled(true.eigenvalues, 1 / 31))
+    for module in (measures, sampling):
+        monkeypatch.setattr(module, "theory_of", lambda _: wrong)
+    assert judge_run(claim, run).verdict == "refuted"
+    # 5000 sequences know the mean square to some thousandths; a wrong a_d adds a hundredth, whatever their number.
+    assert sampling.gradient_gap(run) > 3 * gap
+
+
+def test_a_drop_that_never_comes_is_a_refutation():
+    """A run long enough that stays on the third plateau for ever."""
+    outcome = run_face(system("linear_icl", init_scale=1e-3), "flow", 0)
+    assert outcome.trajectory is not None
+    last = measures.plateaus(evidence_of(outcome))[3].row
+    frozen = outcome.trajectory.copy(deep=True)
+    for name, variable in frozen.data_vars.items():
+        values = variable.values.copy()
+        values[last:] = values[last] * (1 - 1e-9 * np.arange(len(values) - last)).reshape(-1, *(1,) * (values.ndim - 1))
+        frozen[name] = (variable.dims, values)
+    stages = measured_stages(frozen, outcome.prediction, outcome.system)
+    assert len(stages) == 3
+    found = verdicts(dataclasses.replace(evidence_of(outcome), trajectory=frozen, stages=stages))
+    for name in ("number_of_drops", "order_of_learning", "last_plateau", "learned_gain", "stage_times"):
+        assert found[name] == "refuted", name
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_curvature_theorem_at_random_points_of_every_fixed_point(rank):
+    run = evidence_of(run_face(system("linear_icl", rank=rank), "predict", 0))
+    kinds = list(landscape.random_fixed_points(run))
+    assert {kind.calm for kind in kinds} == {True, False}
+    for kind in kinds:
+        speed = max(np.abs(part).max() for part in run.system.velocity(kind.point, measures.frame_of(run)))
+        assert speed < 1e-12  # rounding: weights of order one
+        assert (landscape.growth_rate(run, kind.point) > 1e-9) != kind.calm, kind.learned
+
+
+def test_growth_without_a_rise_supports_nothing():
+    run = evidence_of(run_face(system("linear_icl", "tiny"), "flow", 0))
+    assert judge_run(BY_NAME["scalar_growth"], dataclasses.replace(run, stages=())).verdict != "supported"
+
+
+def test_share_of_a_drop_made_while_speeding_up():
+    """Eq. (7): with m = v³ a/λ the speed of the loss is m^(4/3) (1 − m)², highest at m = 0.4."""
+    m = np.linspace(0, 1, 100_001)
+    fastest = m[np.argmax(m ** (4 / 3) * (1 - m) ** 2)]
+    assert fastest == pytest.approx(0.4, abs=1e-4)
+    assert 1 - (1 - fastest) ** 2 == pytest.approx(0.64, abs=1e-3)

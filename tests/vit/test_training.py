@@ -1,0 +1,707 @@
+"""The vision transformer: its network, its batches, its loop, and what is recorded of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import xarray
+from torch.nn import functional
+
+import saddlescope as ss
+from saddlescope import cli
+from saddlescope.cli import run
+from saddlescope.core.errors import BadArgument, CannotGoOn
+from saddlescope.lab.records import Records, thinned
+from saddlescope.lab.report import verdict_rows
+from saddlescope.lab.reproduce import choose, reproduce, requests_of
+from saddlescope.lab.request import Request
+from saddlescope.lab.store import Store
+from saddlescope.spectra.layouts import HeadWeights
+from saddlescope.studies.vit import checkpoint
+from saddlescope.studies.vit.ends import compare_ends
+from saddlescope.studies.vit.feed import Feed, images_of
+from saddlescope.studies.vit.images import load_images
+from saddlescope.studies.vit.network import VisionTransformer, initialize
+from saddlescope.studies.vit.schedule import learning_rate
+from saddlescope.studies.vit.spec import PRESETS, ViTSpec
+from saddlescope.studies.vit.study import ViT
+from saddlescope.studies.vit.training import train
+from saddlescope.studies.vit.truncation import Judgement, keep_directions, ranks_up_to
+from saddlescope.watch.series import read_series
+
+from ..conftest import ROOT, unbeaten
+from ..waiting import wait_for
+
+TINY = ViTSpec(**PRESETS["tiny"])
+RESULTS = ROOT / "results"
+CPU = torch.device("cpu")
+NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="what is said where there is no GPU")
+
+
+def network(spec: Any = TINY, seed=0, channels=1, side=8, classes=10, scale=1.0):
+    model = VisionTransformer(spec, channels, side, side, classes).double()
+    initialize(model, scale, torch.Generator().manual_seed(seed))
+    return model
+
+
+# ---- network ---------------------------------------------------------------------------------------------
+
+
+def test_the_last_block_may_look_at_the_class_token_alone():
+    """Leaving the other tokens out of it is exact: values and gradients are those of the whole block."""
+    model = network(TINY.replace(depth=3))
+    images = torch.randn(4, 1, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+
+    def whole(images):
+        x = model.patch_embed(model.patches(images))
+        x = torch.cat([model.cls_token.expand(len(x), -1, -1), x], 1) + model.pos_embed
+        for block in model.blocks:
+            x = block(x)
+        return model.head(model.norm(x[:, 0]))
+
+    found, expected = model(images), whole(images)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)  # 64 bits, sums in another order
+    gradients = [torch.autograd.grad(out.square().sum(), list(model.parameters())) for out in (found, expected)]
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
+
+
+def test_attention_is_the_formula():
+    model = network()
+    attention: Any = model.blocks[0].attn
+    x = torch.randn(2, 5, TINY.width, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    rows = TINY.heads * TINY.head_width
+    by_head = [part.view(2, 5, TINY.heads, -1).transpose(1, 2) for part in attention.qkv(x).split(rows, -1)]
+    query, key, value = by_head
+    scores = (query @ key.mT / math.sqrt(TINY.head_width)).softmax(-1) @ value
+    expected = attention.proj(scores.transpose(1, 2).reshape(2, 5, -1))
+    torch.testing.assert_close(attention(x), expected, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("activation", ["gelu", "relu"])
+def test_the_network_is_what_torchs_own_layers_make(activation):
+    """A convolution for the patches and `TransformerEncoderLayer` with the norm first, with the same weights."""
+    spec = TINY.replace(depth=3, width=12, heads=3, head_width=4, mlp_width=20, patch=2, activation=activation)
+    model, generator = network(spec, channels=2), torch.Generator().manual_seed(1)
+    for norm in (module for module in model.modules() if isinstance(module, torch.nn.LayerNorm)):
+        torch.nn.init.normal_(norm.weight, generator=generator)
+        torch.nn.init.normal_(norm.bias, generator=generator)
+    images = torch.randn(4, 2, 8, 8, dtype=torch.float64, generator=generator)
+    x = (
+        functional.conv2d(images, model.patch_embed.weight.view(12, 2, 2, 2), model.patch_embed.bias, stride=2)
+        .flatten(2)
+        .mT
+    )
+    x = torch.cat([model.cls_token.expand(4, -1, -1), x], 1) + model.pos_embed
+    for block in model.blocks:
+        own = block.state_dict()
+        layer = torch.nn.TransformerEncoderLayer(
+            12, 3, 20, dropout=0, activation=activation, batch_first=True, norm_first=True, dtype=torch.float64
+        )
+        theirs = {
+            "self_attn.in_proj_weight": own["attn.qkv.weight"],
+            "self_attn.in_proj_bias": torch.zeros(36, dtype=torch.float64),
+            **{f"self_attn.out_proj.{part}": own[f"attn.proj.{part}"] for part in ("weight", "bias")},
+            **{
+                f"{name}.{part}": own[f"{ours}.{part}"]
+                for name, ours in (("linear1", "mlp.0"), ("linear2", "mlp.2"), ("norm1", "norm1"), ("norm2", "norm2"))
+                for part in ("weight", "bias")
+            },
+        }
+        layer.load_state_dict(theirs)
+        x = layer(x)
+    torch.testing.assert_close(model(images), model.head(model.norm(x[:, 0])), rtol=1e-12, atol=1e-12)
+
+
+def test_patches_are_squares_of_pixels():
+    model = network(TINY.replace(patch=4))
+    image = torch.arange(64, dtype=torch.float64).view(1, 1, 8, 8)
+    assert model.patches(image)[0, 1].tolist() == image[0, 0, :4, 4:].flatten().tolist()
+
+
+def test_the_scale_leaves_the_token_map_and_the_norms_alone():
+    one, small = network(scale=1.0).state_dict(), network(scale=0.1).state_dict()
+    for name, tensor in one.items():
+        kept = name.startswith(("patch_embed", "cls_token", "pos_embed")) or "norm" in name
+        torch.testing.assert_close(small[name], tensor if kept else 0.1 * tensor, rtol=1e-12, atol=0)
+
+
+def test_presets_are_those_of_appendix_b():
+    paper, large = ViT.preset("paper"), ViT.preset("imagenet")
+    assert (paper.depth, paper.heads, paper.head_width, paper.width, paper.mlp_width, paper.patch) == (
+        *(6, 8, 128, 512, 512),
+        4,
+    )
+    assert (paper.learning_rate, paper.epochs, paper.warmup_epochs, paper.batch_size) == (1e-4, 500, 15, 512)
+    assert (large.learning_rate, large.epochs, large.warmup_epochs, large.batch_size) == (3e-3, 360, 15, 4096)
+    # ViT-Base/16 has 86.6 million parameters, 2304 x 12 of them biases that are left out here.
+    model = VisionTransformer(large, 3, 224, 224, 1000)
+    assert sum(tensor.numel() for tensor in model.parameters()) == 86_567_656 - 12 * 3 * 768
+
+
+def test_the_rate_rises_in_a_line_and_falls_in_a_cosine():
+    rates = [learning_rate(step, 100, 9.0, 2.0) for step in range(100)]
+    np.testing.assert_allclose(rates[:9], 2.0 * np.arange(1, 10) / 10)
+    assert rates[9] == max(rates) == 2.0
+    assert rates[9 + 91 // 2] == pytest.approx(2.0 * 0.5 * (1 + math.cos(math.pi * 45 / 91)))
+    assert (np.diff(rates[9:]) < 0).all()
+    assert 0 < rates[-1] < 2e-3
+
+
+# ---- batches ---------------------------------------------------------------------------------------------
+
+
+def some_pixels(count=40, channels=3, height=8, width=12):
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(0, 256, (count, channels, height, width)).astype(np.uint8)
+    return pixels, rng.integers(0, 10, count)
+
+
+def test_without_augmentation_every_image_comes_once_and_unchanged():
+    pixels, labels = some_pixels()
+    feed = Feed(pixels, labels, CPU, augment=False)
+    batches = list(feed.epoch(3, 0, 8))
+    order = torch.cat([batch.index for batch in batches]).numpy()
+    assert sorted(order) == list(range(40))
+    assert (torch.cat([images_of(batch) for batch in batches]).numpy() == pixels[order]).all()
+    assert (torch.cat([batch.labels for batch in batches]).numpy() == labels[order]).all()
+    again, other = (next(feed.epoch(number, 0, 8)).index for number in (3, 4))
+    assert (again == batches[0].index).all() and not (other == batches[0].index).all()
+
+
+def test_crops_and_mirror_images_are_those_of_padded_images():
+    pixels, labels = some_pixels()
+    feed = Feed(pixels, labels, CPU, augment=True)
+    pad, seen = feed.padding, set()
+    assert pad == 12 // 8
+    padded = np.pad(pixels, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+    for batch in feed.epoch(0, 0, 40):
+        for number, image in enumerate(images_of(batch).numpy()):
+            index, top, left = (int(part[number]) for part in (batch.index, batch.top, batch.left))
+            expected = padded[index][:, pad + top : pad + top + 8, pad + left : pad + left + 12]
+            mirrored = bool(batch.mirrored[number])
+            assert (image == (expected[..., ::-1] if mirrored else expected)).all()
+            seen.add((top, left, mirrored))
+    assert len(seen) > 10
+
+
+def test_processes_share_every_batch():
+    pixels, labels = some_pixels()
+    whole = [batch.index.tolist() for batch in Feed(pixels, labels, CPU, True).epoch(0, 0, 8)]
+    parts = [
+        [batch.index.tolist() for batch in Feed(pixels, labels, CPU, True, rank, 2).epoch(0, 0, 8)] for rank in range(2)
+    ]
+    assert [sorted(a + b) for a, b in zip(*parts, strict=True)] == [sorted(batch) for batch in whole]
+
+
+# ---- the loop --------------------------------------------------------------------------------------------
+
+
+def trained(spec=TINY, seed=0, folder=None):
+    return ss.train(ss.subject("vit", "tiny").__class__(spec), seed, save=folder)
+
+
+def same(one: xarray.Dataset, other: xarray.Dataset) -> bool:
+    """To the bit, in everything but the clocks."""
+    return one.identical(other.assign_attrs(one.attrs)) and one.attrs["result"] == other.attrs["result"]
+
+
+def test_a_run_learns_and_says_so():
+    run_ = trained(ViTSpec(epochs=3))
+    assert run_["loss"].values[0] > 2.2 and run_["loss"].values[-1] < run_["loss"].values[0] - 0.3
+    assert run_["stable_rank"].shape == (4, 3, 2, 4)
+    assert (run_["relative_change"].values[-1] > 0.01).all()
+    assert run_.attrs["device"] == "cpu" and run_.attrs["dtype"] == "float32"
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_does_not():
+    first, again, other = trained(), trained(), trained(seed=1)
+    assert same(first, again)
+    assert not np.array_equal(first["loss"], other["loss"])
+
+
+def test_the_loop_is_adam_on_normalised_images():
+    """Against the loop written down plainly; 32 bits, so that sums in another order agree to about 1e-6."""
+    spec, images = TINY.replace(epochs=2), load_images("digits")
+    found = train(spec, 3, images)
+    assert found is not None
+    model = VisionTransformer(spec, 1, 8, 8, 10)
+    initialize(model, spec.init_scale, torch.Generator().manual_seed(3))  # drawn in 32 bits
+    pixels, steps = images.train_pixels.astype(np.float64), len(images.train_labels) // spec.batch_size
+    normal = torch.tensor((pixels - pixels.mean()) / pixels.std(), dtype=torch.float32)
+    feed = Feed(images.train_pixels, images.train_labels, CPU, spec.augment)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.0)
+    assert not spec.augment and len(images.train_labels) % spec.batch_size  # some images are left out of each epoch
+    for epoch in range(2):
+        losses, right = [], []
+        for number, batch in enumerate(feed.epoch(epoch, spec.data_seed, spec.batch_size)):
+            step = epoch * steps + number
+            rate = learning_rate(step, 2 * steps, spec.warmup_epochs * steps, spec.learning_rate)
+            optimizer.param_groups[0]["lr"] = rate
+            logits = model(normal[batch.index])
+            loss = functional.cross_entropy(logits, batch.labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+            right += (logits.argmax(1) == batch.labels).tolist()
+        assert found.curves["loss"][epoch + 1] == pytest.approx(np.mean(losses), rel=1e-5)
+        assert found.curves["accuracy"][epoch + 1] == pytest.approx(np.mean(right), abs=2 / len(right))
+    for name, tensor in model.state_dict().items():
+        torch.testing.assert_close(found.end[name], tensor, rtol=0, atol=1e-4)  # Adam divides rounding by itself
+    assert any((found.end[name] - tensor).abs().max() > 1e-2 for name, tensor in found.start.items())
+
+
+LONG = 12
+COMMAND = ["train", "vit", "--preset", "tiny", "--set", f"epochs={LONG}", "augment=true"]
+
+
+def command(*more):
+    return subprocess.Popen(
+        [sys.executable, "-m", "saddlescope", *COMMAND, *map(str, more)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def epochs_saved(folder):
+    file = folder / "checkpoint.safetensors"
+    return checkpoint.read(file).epoch if file.is_file() else 0
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_goes_on_to_the_same_bits(tmp_path):
+    whole = command("--save", tmp_path / "whole", "--out", tmp_path / "whole.nc")
+    assert whole.wait(120) == 0, whole.stderr
+    folder, killed = tmp_path / "killed", 0
+    for stop in sorted(random.sample(range(1, LONG), 2)):  # any two epochs
+        process = command("--save", folder, "--out", tmp_path / "killed.nc")
+        try:
+            wait_for(lambda stop=stop: epochs_saved(folder) >= stop, process)
+            process.send_signal(signal.SIGKILL)
+            killed += 1
+        except AssertionError:  # it was done before the kill
+            pass
+        process.wait(60)
+    last = command("--save", folder, "--out", tmp_path / "killed.nc")
+    assert last.wait(120) == 0, last.stderr
+    assert killed
+    one, other = (xarray.load_dataset(tmp_path / f"{name}.nc", engine="scipy") for name in ("whole", "killed"))
+    assert same(one, other)
+    ends = [checkpoint.read(tmp_path / name / "checkpoint.safetensors") for name in ("whole", "killed")]
+    for part in ("weights", "moments"):
+        one, other = (getattr(end, part) for end in ends)
+        assert one.keys() == other.keys()
+        assert all(torch.equal(tensor, other[name]) for name, tensor in one.items())
+
+
+def test_spectra_beside_the_training_are_those_of_its_checkpoints(tmp_path, monkeypatch):
+    """Read by `series` from files; the bars are 1e-4 for stable ranks and 1e-3 of the largest singular value."""
+    from safetensors.torch import save_file
+
+    # Saved after every epoch, however slow the disk is.
+    monkeypatch.setattr("saddlescope.studies.vit.training.SAVING_SHARE", float("inf"))
+    spec, home, files = ViTSpec(epochs=3), tmp_path / "run", tmp_path / "checkpoints"
+    home.mkdir()
+    files.mkdir()
+    steps = 1437 // spec.batch_size
+
+    def keep(share, words=""):
+        epoch = round(share * spec.epochs)
+        saved = checkpoint.read(home / "checkpoint.safetensors")
+        assert saved.epoch == epoch
+        save_file(dict(saved.weights), files / f"step-{epoch * steps}.safetensors")
+
+    found = train(spec, 0, load_images("digits"), home, keep)
+    assert found is not None
+    save_file(dict(found.start), files / "step-0.safetensors")
+    offline = read_series([files], mapping={"heads": spec.heads}, modes=spec.modes).trajectory
+    assert list(offline["time"].values) == list(found.watched["time"].values)
+    np.testing.assert_allclose(found.watched["stable_rank"], offline["stable_rank"], rtol=1e-4)
+    largest = offline["singular_values"].values.max(-1, keepdims=True)
+    gap = np.abs(found.watched["singular_values"].values - offline["singular_values"].values)
+    assert (gap <= 1e-3 * np.maximum(largest, 1e-300)).all()
+
+
+def test_both_ends_are_those_of_dense_products():
+    rng = np.random.default_rng(1)
+    layers, heads, width, head_width = 2, 3, 12, 4
+
+    def drawn():
+        shapes = [(heads, width, head_width)] * 3 + [(heads, head_width, width)]
+        return [HeadWeights(*(rng.normal(size=shape) for shape in shapes)) for _ in range(layers)]
+
+    start = drawn()
+    sizes = rng.uniform(0.3, 0.6, 4)  # each kind of weight moves by its own norm
+    end = [
+        HeadWeights(*(a + size * b for a, b, size in zip(old, move, sizes, strict=True)))
+        for old, move in zip(start, drawn(), strict=True)
+    ]
+
+    def products(weights):
+        return np.array([[w.query @ w.key.swapaxes(-1, -2), w.value @ w.output] for w in weights])
+
+    found = compare_ends(start, end)
+    before, after = products(start), products(end)
+    for name, dense in (("start", before), ("end", after), ("change", after - before)):
+        values = getattr(found, name)
+        expected = np.linalg.svd(dense, compute_uv=False)[..., : values.shape[-1]]
+        np.testing.assert_allclose(values, expected, rtol=1e-10, atol=1e-10)
+
+    def dense_draw():
+        def moved(old, young):
+            change = rng.normal(size=old.shape)
+            norms = [np.linalg.norm(array, axis=(-2, -1), keepdims=True) for array in (young - old, change)]
+            return old + change * norms[0] / norms[1]
+
+        random_end = [HeadWeights(*map(moved, old, young)) for old, young in zip(start, end, strict=True)]
+        values = np.linalg.svd(products(random_end) - before, compute_uv=False)
+        return (values**2).sum(-1) / values[..., 0] ** 2
+
+    draws = np.array([dense_draw() for _ in range(200)])
+    # The mean of four draws (DRAWS) is within five of its own deviations for every head.
+    gap = np.abs(found.random_stable_rank - draws.mean(0))
+    assert (gap < 5 * draws.std(0) / 2).all()
+    assert (draws.std(0) < 0.25 * draws.mean(0)).all()  # else this would say little
+
+
+@pytest.mark.slow
+def test_two_processes_train_as_one(tmp_path):
+    """Under torchrun, on the CPU: gradients are averaged in another order, so not to the bit."""
+    alone = trained(TINY.replace(epochs=2, batch_size=64))
+    torchrun = Path(sys.executable).with_name("torchrun")
+    arguments = ["train", "vit", "--preset", "tiny", "--set", "epochs=2", "batch_size=64", "--save", tmp_path / "save"]
+
+    def launch(out):
+        launched = subprocess.run(
+            [torchrun, "--standalone", "--nproc-per-node", "2", "-m", "saddlescope", *arguments, "--out", out],
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
+        assert launched.returncode == 0, launched.stderr
+        return xarray.load_dataset(out, engine="scipy")
+
+    two = launch(tmp_path / "two.nc")
+    assert same(two, launch(tmp_path / "again.nc"))  # it was finished: nothing is trained again
+    assert two.attrs["device"] == "2 x cpu"
+    # Adam divides by the root of small squares: 32-bit rounding of the averaged gradient grows to 1e-4 in two epochs.
+    np.testing.assert_allclose(two["loss"], alone["loss"], rtol=1e-3)
+    np.testing.assert_allclose(two["stable_rank"], alone["stable_rank"], rtol=2e-2)
+
+
+def test_another_process_may_make_the_folder_at_any_moment(tmp_path, monkeypatch):
+    """The processes of one training share it, and none of them is to take it for a file that cannot be written."""
+    check, folder = cli._check_request, tmp_path / "save"
+
+    def late(*given, **options):
+        folder.mkdir()
+        check(*given, **options)
+
+    monkeypatch.setattr(cli, "_check_request", late)
+    assert run(["train", "vit", "--preset", "tiny", "--save", str(folder)]) == 0
+    assert (folder / "run.json").is_file()
+
+
+def test_a_run_that_diverges_says_so():
+    lost = trained(TINY.replace(learning_rate=1e30, epochs=4))
+    assert lost.attrs["result"].startswith("diverged in epoch")
+    assert np.isfinite(lost["start_values"]).all()
+
+
+def test_keeping_all_directions_is_the_trained_network():
+    found = train(TINY, 0, load_images("digits"))
+    assert found is not None
+    names = [name for name in found.end if name.endswith(".attn.qkv.weight")]
+    kept = keep_directions(found.start, found.end, names, found.judge)
+    assert list(kept.ranks) == ranks_up_to(16) == [0, 1, 2, 4, 8, 16]
+    assert kept.loss[-1] == found.judge(found.end).loss
+    assert kept.loss[0] == found.judge({**found.end, **{name: found.start[name] for name in names}}).loss
+
+
+@pytest.mark.parametrize("rank", [1, 4])
+def test_cut_changes_are_those_of_an_svd(rank):
+    rng = np.random.default_rng(0)
+    start, change = rng.normal(size=(20, 12)), rng.normal(size=(20, 12)) @ np.diag(0.5 ** np.arange(12))
+    left, values, right = np.linalg.svd(change, full_matrices=False)
+    expected = start + (left[:, :rank] * values[:rank]) @ right[:rank]
+    seen = {}
+
+    def judge(weights):
+        difference = weights["w"].numpy() - start
+        seen[int(np.linalg.matrix_rank(difference, tol=1e-6))] = weights["w"].numpy()
+        return Judgement(0.0, 0.0, 0.0)
+
+    before, after = ({"w": torch.from_numpy(array)} for array in (start, start + change))
+    keep_directions(before, after, ["w"], judge)
+    np.testing.assert_allclose(seen[rank], expected, atol=1e-9)  # a Gram matrix costs half the digits
+
+
+# ---- what a user may get wrong ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (["data=nowhere"], "SADDLESCOPE_DATA"),
+        (["patch=3"], "`patch` = 3 does not divide"),
+        (["batch_size=5000"], "exceeds the 1437 training images"),
+        (["activation=tanh"], "choose one of: gelu, relu"),
+        (["precision=float16"], "did you mean 'bfloat16'"),
+        (["init_scale=0"], "`init_scale` must be positive"),
+        (["warmup_epochs=3"], "below `epochs` = 3"),
+        (["dept=3"], "did you mean 'depth'"),
+    ],
+)
+def test_errors_name_the_way_out(settings, words, capsys):
+    assert run(["train", "vit", "--preset", "tiny", "--set", *settings]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_another_runs_folder_is_not_taken(tmp_path, capsys):
+    arguments = ["train", "vit", "--preset", "tiny", "--save", str(tmp_path / "run")]
+    assert run(arguments) == 0
+    assert run([*arguments, "--seed", "1"]) == 2
+    assert "another run" in capsys.readouterr().err
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path, capsys):
+    arguments = ["train", "vit", "--preset", "tiny", "--save", str(tmp_path / "run")]
+    assert run(arguments) == 0
+    file = tmp_path / "run" / "checkpoint.safetensors"
+    file.write_bytes(file.read_bytes()[:1000])
+    assert run(arguments) == 2
+    assert "delete it to begin this run again" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda tensors: tensors.pop("weights.head.weight"),
+        lambda tensors: tensors.update({"weights.head.weight": torch.zeros(3, 3)}),
+        lambda tensors: tensors.update({"weights.more": torch.zeros(1)}),
+        lambda tensors: tensors.pop("moments.0.exp_avg_sq"),
+        lambda tensors: tensors.update({"moments.0.exp_avg": torch.zeros(3)}),
+        lambda tensors: tensors.update({"moments.none.step": torch.zeros(())}),
+    ],
+)
+def test_a_checkpoint_of_another_network_is_named(damage, tmp_path, capsys):
+    from safetensors import safe_open
+    from safetensors.torch import load_file, save_file
+
+    arguments = ["train", "vit", "--preset", "tiny", "--save", str(tmp_path / "run")]
+    assert run(arguments) == 0
+    file = tmp_path / "run" / "checkpoint.safetensors"
+    with safe_open(file, "pt") as opened:
+        metadata = opened.metadata()
+    tensors = load_file(file)
+    damage(tensors)
+    del metadata[checkpoint.CHECKSUM]
+    save_file(tensors, file, {**metadata, checkpoint.CHECKSUM: checkpoint.checksum_of(metadata, tensors)})
+    assert run(arguments) == 2
+    assert "is not of this network" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("device", ["gpu", pytest.param("cuda", marks=NO_GPU)])
+def test_the_device_can_be_chosen(device, monkeypatch, capsys):
+    monkeypatch.setenv("SADDLESCOPE_DEVICE", device)
+    assert run(["train", "vit", "--preset", "tiny"]) == 2
+    assert "SADDLESCOPE_DEVICE" in capsys.readouterr().err
+
+
+def test_one_folder_keeps_one_run(tmp_path, capsys):
+    (tmp_path / "run").mkdir()
+    assert run(["train", "vit", "--preset", "tiny", "--seeds", "2", "--save", str(tmp_path / "run")]) == 2
+    assert "--save" in capsys.readouterr().err
+
+
+def test_an_odd_number_of_processes_is_named(monkeypatch, capsys):
+    monkeypatch.setenv("WORLD_SIZE", "many")
+    assert run(["train", "vit", "--preset", "tiny"]) == 2
+    assert "WORLD_SIZE" in capsys.readouterr().err
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert run(["train", "vit/lora", "--preset", "tiny"]) == 2
+    assert "without torchrun" in capsys.readouterr().err
+
+
+# ---- what is recorded ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """The paper's size, judged from results/; digits are not run: their experiments are left out."""
+    (chosen,) = choose(["vit:1a", "vit:3", "vit:4", "vit:5", "vit:11", "vit:12", "vit:kept_cifar"])
+    wanted = [*chosen.experiments, chosen.room.experiments["cifar_activations"]]
+    chosen = chosen.__class__(chosen.room, chosen.figures, tuple(wanted), False)
+    store = Store(tmp_path_factory.mktemp("store"))
+    (result,) = reproduce([chosen], store, full=True, workers=1, records=Records(RESULTS))
+    return result
+
+
+def test_recorded_runs_give_the_recorded_verdicts(recorded):
+    assert recorded.missing == {}
+    kept = {row["claim"]: row for row in json.loads((RESULTS / "vit" / "verdicts.json").read_text())}
+    rows = verdict_rows([recorded])
+    assert len(rows) == 17
+    for row in rows:
+        assert row["verdict"] == kept[row["claim"]]["verdict"], row
+        if row["claim"] != "growth_is_gradual_cifar":  # steps between the epochs that are kept are longer
+            # Records hold 32 bits.
+            assert row["value"] == pytest.approx(kept[row["claim"]]["value"], rel=1e-4, abs=1e-6), row
+
+
+def test_recorded_claims_can_lose(recorded):
+    assert not unbeaten(recorded)
+
+
+def test_spectra_of_the_gpu_are_those_of_the_cpu(recorded):
+    """The last epoch as watched on the GPU, by Gram matrices, against QR of the final weights on the CPU."""
+    for runs in map(recorded.evidence, recorded.runs):
+        for one in runs:
+            watched, exact = one.trajectory["singular_values"].values[-1], one.trajectory["change_values"].values
+            gap = np.abs(watched - exact[..., : watched.shape[-1]]) / exact[..., :1]
+            assert gap.max() < 1e-6  # what 32 bits of the record leave of 2e-14
+
+
+def test_figures_are_drawn_from_records(recorded):
+    for figure in recorded.chosen.figures:
+        assert len(recorded.figures[figure.name]) > 10_000, figure.name
+
+
+def test_the_record_says_how_long_it_took():
+    """500 epochs in 700 s, and at most 2% of them for spectra."""
+    (request,) = requests_of(choose(["vit"])[0].room.experiments["cifar"], True)
+    attrs = Records(RESULTS).load(request).trajectory.attrs  # type: ignore[union-attr]
+    assert attrs["seconds"] <= 700 and attrs["spectra_seconds"] <= 0.02 * attrs["seconds"]
+    assert "H200" in attrs["device"]
+
+
+def test_a_record_under_the_name_of_another_run_is_not_taken_for_it(tmp_path):
+    shutil.copytree(RESULTS / "vit" / "runs", tmp_path / "vit" / "runs")
+    (asked,) = requests_of(choose(["vit"])[0].room.experiments["cifar"], True)
+    sound = Records(RESULTS).path(asked)
+    other = next(path for path in sound.parent.glob("*.nc") if path != sound)
+    shutil.copy(other, tmp_path / "vit" / "runs" / sound.name)
+    assert asked not in Records(tmp_path)
+
+
+def test_a_record_that_is_damaged_where_it_says_what_it_is(tmp_path):
+    shutil.copytree(RESULTS / "vit" / "runs", tmp_path / "vit" / "runs")
+    (asked,) = requests_of(choose(["vit"])[0].room.experiments["cifar"], True)
+    place = tmp_path / "vit" / "runs" / Records(RESULTS).path(asked).name
+    content = place.read_bytes()
+    for name in (b"spec", b"system"):
+        at = content.index(name)
+        place.write_bytes(content[:at] + b"S" + content[at + 1 :])
+        with pytest.raises(BadArgument, match="not as it was written"):
+            assert asked in Records(tmp_path)
+
+
+def test_records_of_records_are_the_same(recorded, tmp_path):
+    """A record is not thinned twice, and its provenance is handed on."""
+    from saddlescope.lab.record import record
+    from saddlescope.lab.report import write_report
+
+    shutil.copytree(RESULTS / "vit", tmp_path / "kept" / "vit")
+    write_report([recorded], tmp_path / "out", full=True, began=0.0)
+    record([recorded], Store(tmp_path / "store"), tmp_path / "out", tmp_path / "kept", full=True)
+    for file in (RESULTS / "vit" / "runs").iterdir():
+        assert (tmp_path / "kept" / "vit" / "runs" / file.name).read_bytes() == file.read_bytes()
+    runs = json.loads((tmp_path / "kept" / "vit" / "runs.json").read_text())
+    assert len(runs) == 5 and all("H200" in one["device"] and one["versions"]["torch"] for one in runs)
+
+
+def test_records_survive_a_new_field_and_a_renamed_class(tmp_path):
+    """What was recorded before the Spec had the field was made with its default value, and with no other."""
+
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Renamed(ViTSpec):
+        novelty: int = 3
+
+    (request,) = requests_of(choose(["vit"])[0].room.experiments["cifar"], True)
+    fields = request.system.spec.to_dict()
+
+    class Successor(ViT):
+        spec_type = Renamed
+
+    def asked(**changes):
+        return Request(Successor(Renamed(**fields, **changes)), "train", request.seeds)
+
+    records = Records(RESULTS)
+    assert asked().system.spec.digest != request.system.spec.digest
+    assert asked() in records and asked(novelty=4) not in records
+    found, expected = records.load(asked()), records.load(request)
+    assert found.trajectory is not None and found.trajectory.identical(expected.trajectory)  # type: ignore[arg-type]
+    assert found.made is not None and "H200" in found.made.device
+
+
+def test_a_record_is_of_what_it_says_not_of_its_name(tmp_path):
+    shutil.copytree(RESULTS / "vit", tmp_path / "vit")
+    for number, file in enumerate(sorted((tmp_path / "vit" / "runs").glob("*.nc"))):
+        file.rename(file.with_name(f"{number}.nc"))
+    (request,) = requests_of(choose(["vit"])[0].room.experiments["cifar"], True)
+    assert Records(tmp_path).about(request) == Records(RESULTS).about(request)
+    assert Records(tmp_path).load(request).final_loss == Records(RESULTS).load(request).final_loss
+
+
+def test_thinning_keeps_both_ends():
+    whole = trained(TINY.replace(epochs=40))
+    small = thinned(whole)
+    assert small["time"].values[0] == 0 and small["time"].values[-1] == 40
+    assert list(small["time"].values[:16]) == list(range(16)) and 20 < small.sizes["time"] < 41
+    assert small["loss"].dtype == np.float32 and small.attrs["spec"] == whole.attrs["spec"]
+
+
+def test_a_damaged_record_is_named(tmp_path, capsys):
+    shutil.copytree(RESULTS / "vit", tmp_path / "vit")
+    for file in (tmp_path / "vit" / "runs").iterdir():
+        file.write_bytes(file.read_bytes()[:500])
+    code = run(["reproduce", "vit:12", "--full", "--recorded", str(tmp_path), "--out", str(tmp_path / "out")])
+    assert code == 2 and "cannot be read" in capsys.readouterr().err
+    assert run(["reproduce", "vit:12", "--recorded", str(tmp_path / "none"), "--out", str(tmp_path / "out")]) == 2
+
+
+def test_one_bit_of_a_record_is_noticed(tmp_path):
+    shutil.copytree(RESULTS / "vit", tmp_path / "vit")
+    (request,) = requests_of(choose(["vit"])[0].room.experiments["cifar"], True)
+    file = Records(tmp_path).path(request)
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    for read in (Records(tmp_path).about, Records(tmp_path).load):
+        with pytest.raises(BadArgument, match="not as it was written"):
+            read(request)
+
+
+def test_one_bit_of_a_checkpoint_is_noticed(tmp_path):
+    trained(TINY.replace(epochs=2), folder=tmp_path)
+    file = tmp_path / "checkpoint.safetensors"
+    whole = file.read_bytes()
+    assert checkpoint.read(file).epoch == 2
+    for place in random.Random(0).sample(range(len(whole)), 40):
+        content = bytearray(whole)
+        content[place] ^= 1 << place % 8
+        file.write_bytes(content)
+        with pytest.raises(CannotGoOn, match="cannot be read"):
+            checkpoint.read(file)
+
+
+def test_without_the_images_the_paper_size_is_undecided(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("SADDLESCOPE_DATA", str(tmp_path))
+    assert run(["reproduce", "vit:12", "--full", "--json", "--out", str(tmp_path / "out")]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert rows and {row["verdict"] for row in rows} == {"undecided"}
+    assert all("SADDLESCOPE_DATA" in row["reason"] for row in rows)
