@@ -7,7 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from saddlescope.core.claim import NEEDS_FULL, Claim, aligned, all_of, bounded, close, judge_runs, monotone, ordered, scales_as, share_of, together
+from saddlescope.core.claim import (
+    NEEDS_FULL,
+    Claim,
+    aligned,
+    all_of,
+    bounded,
+    close,
+    judge,
+    monotone,
+    ordered,
+    scales_as,
+    share_of,
+    together,
+)
 from saddlescope.core.run import Run
 
 WHY = "a reason that is long enough"
@@ -67,7 +80,10 @@ def test_a_wrong_number_of_values_is_refuted_not_broadcast():
 
 
 def runs(*values, result="finished"):
-    return [Run(None, "flow", seed, value, (), None, result) for seed, value in enumerate(values)]  # type: ignore
+    return [
+        Run(None, "flow", seed, (), None, None, {}, "", result, 0.0, trajectory=value)
+        for seed, value in enumerate(values)
+    ]
 
 
 def claim(seeds, measured=lambda run: [run.trajectory]):
@@ -75,31 +91,31 @@ def claim(seeds, measured=lambda run: [run.trajectory]):
 
 
 def test_every_run_must_agree():
-    assert judge_runs(claim(all_of(2)), runs(0.1, 0.9)).verdict == "supported"
-    verdict = judge_runs(claim(all_of(2)), runs(0.1, 1.9))
+    assert judge(claim(all_of(2)), runs(0.1, 0.9)).verdict == "supported"
+    verdict = judge(claim(all_of(2)), runs(0.1, 1.9))
     assert (verdict.verdict, verdict.value, verdict.reason) == ("refuted", 1.9, "1 of 2 runs agree")
 
 
 def test_a_share_of_runs_may_suffice():
-    verdict = judge_runs(claim(share_of(0.6, 3)), runs(0.1, 0.5, 1.9))
+    verdict = judge(claim(share_of(0.6, 3)), runs(0.1, 0.5, 1.9))
     assert (verdict.verdict, verdict.value) == ("supported", 0.5)
-    assert judge_runs(claim(share_of(0.7, 3)), runs(0.1, 0.5, 1.9)).verdict == "refuted"
+    assert judge(claim(share_of(0.7, 3)), runs(0.1, 0.5, 1.9)).verdict == "refuted"
 
 
 def test_runs_may_be_one_piece_of_evidence():
     mean = claim(together(3), measured=lambda all_runs: [np.mean([run.trajectory for run in all_runs])])
-    assert judge_runs(mean, runs(0.1, 0.2, 2.0)).value == pytest.approx(2.3 / 3)
+    assert judge(mean, runs(0.1, 0.2, 2.0)).value == pytest.approx(2.3 / 3)
 
 
 def test_too_few_runs_decide_nothing():
-    verdict = judge_runs(claim(all_of(3)), runs(0.1), lacking=NEEDS_FULL)
+    verdict = judge(claim(all_of(3)), runs(0.1), lacking=NEEDS_FULL)
     assert (verdict.verdict, verdict.value, verdict.reason) == ("undecided", None, NEEDS_FULL)
-    assert "3 are needed" in judge_runs(claim(all_of(3)), runs(0.1)).reason
-    assert judge_runs(claim(all_of(1)), [], lacking=NEEDS_FULL).reason == NEEDS_FULL
+    assert "3 are needed" in judge(claim(all_of(3)), runs(0.1)).reason
+    assert judge(claim(all_of(1)), [], lacking=NEEDS_FULL).reason == NEEDS_FULL
 
 
 def test_a_failed_run_decides_nothing_and_is_named():
-    verdict = judge_runs(claim(all_of(1)), runs(5.0, result="diverged: overflow"), lacking=NEEDS_FULL)
+    verdict = judge(claim(all_of(1)), runs(5.0, result="diverged: overflow"), lacking=NEEDS_FULL)
     assert verdict.verdict == "undecided"
     assert "diverged" in verdict.reason
 

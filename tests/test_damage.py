@@ -12,11 +12,11 @@ import pytest
 
 import saddlescope as ss
 from saddlescope.lab.request import Request
-from saddlescope.lab.run import run_face
+from saddlescope.lab.run import run
 from saddlescope.lab.seal import SEAL, read_sealed, seal
 from saddlescope.lab.store import Damaged, Store
 
-TINY = ss.system("linear_icl", "tiny")
+TINY = ss.system("squares", "tiny")
 ASKED = Request(TINY, "flow", (0,))
 OTHER = Request(TINY, "flow", (1,))
 
@@ -26,7 +26,7 @@ def sound(tmp_path_factory):
     """Two runs, as they were written."""
     store = Store(tmp_path_factory.mktemp("sound") / "runs")
     for asked in (ASKED, OTHER):
-        store.save(asked, [run_face(TINY, "flow", asked.seeds[0])])
+        store.save(asked, [run(TINY, "flow", asked.seeds[0])])
     return store
 
 

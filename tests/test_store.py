@@ -20,16 +20,24 @@ from saddlescope.core.errors import BadArgument
 from saddlescope.lab import store as stores
 from saddlescope.lab.plan import perform
 from saddlescope.lab.request import Request
-from saddlescope.lab.run import all_at_once, run_face
+from saddlescope.lab.run import all_at_once, run
 from saddlescope.lab.store import Damaged, Store
 
 from .waiting import wait_for
 
-TINY = ss.system("linear_icl", "tiny")
+TINY = ss.system("squares", "tiny")
 
 
 def request(system=TINY, face: Any = "flow", seeds=(0,), **kwargs):
     return Request(system, face, seeds, **kwargs)
+
+
+ASKED = request()
+
+
+@pytest.fixture(scope="module")
+def made():
+    return run(TINY, "flow", 0)
 
 
 @pytest.fixture
@@ -39,35 +47,45 @@ def store(tmp_path):
     return kept
 
 
+@pytest.fixture
+def kept(store, made):
+    """A store with one run."""
+    store.save(ASKED, [made])
+    return store
+
+
+def is_sound(store, made):
+    return store.load(ASKED)[0].to_dict() == made.to_dict() and not list(store.root.glob("*/.damaged-*"))
+
+
 @pytest.mark.parametrize("face", ["predict", "flow", "train"])
 def test_a_run_comes_back_as_it_was(store, face):
     asked = request(face=face)
-    outcome = run_face(TINY, face, 0)
-    store.save(asked, [outcome])
+    made = run(TINY, face, 0)
+    store.save(asked, [made])
     (found,) = store.load(asked)
-    assert found.to_dict() == outcome.to_dict()
-    assert found.prediction is not None and outcome.prediction is not None
-    assert found.prediction.marks == outcome.prediction.marks
+    assert found.to_dict() == made.to_dict()
+    assert found.prediction is not None and made.prediction is not None
+    assert found.prediction.marks == made.prediction.marks
     assert found.made is not None and found.made.versions["numpy"] == np.__version__
-    if outcome.trajectory is not None:
-        assert found.trajectory.identical(outcome.trajectory)
-        assert list(found.trajectory.data_vars) == list(outcome.trajectory.data_vars)
+    if made.trajectory is not None:
+        assert found.trajectory.identical(made.trajectory)
+        assert list(found.trajectory.data_vars) == list(made.trajectory.data_vars)
 
 
 def test_an_ensemble_keeps_its_stages(store):
     seeds = tuple(range(3))
     asked = request(seeds=seeds, stages_only=True)
-    outcomes = all_at_once(TINY, "default", seeds)
-    store.save(asked, outcomes)
-    found = store.load(asked)
-    assert [list(outcome.stages) for outcome in found] == [list(outcome.stages) for outcome in outcomes]
+    made = all_at_once(TINY, "default", seeds)
+    store.save(asked, made)
+    assert [list(one.stages) for one in store.load(asked)] == [list(one.stages) for one in made]
     assert store.folder(asked).name.endswith("-seeds0-2")
 
 
 def test_the_folder_says_what_it_holds(store):
     asked = request(seeds=(3,))
-    store.save(asked, [run_face(TINY, "flow", 3)])
-    folder = store.root / "linear_icl" / f"flow-{asked.digest}-seed3"
+    store.save(asked, [run(TINY, "flow", 3)])
+    folder = store.root / "squares" / f"flow-{asked.digest}-seed3"
     assert {path.name for path in folder.iterdir()} == {"spec.json", "meta.json", "trajectory.zarr", "checksums.json"}
     assert json.loads((folder / "spec.json").read_text()) == TINY.spec.to_dict()
     meta = json.loads((folder / "meta.json").read_text())
@@ -75,10 +93,12 @@ def test_the_folder_says_what_it_holds(store):
 
 
 def test_the_name_covers_everything_that_matters():
-    other = ss.system("linear_icl", "tiny", init_scale=0.2)
+    kind = type(TINY)
+    variant = type("Variant", (kind,), {"name": "squares/variant", "__module__": kind.__module__})(TINY.spec)
+    assert request(variant).sources == ASKED.sources  # of one file: only the name differs
     names = [
-        request().name,
-        request(other).name,
+        ASKED.name,
+        request(TINY.changed(init_scale=0.01)).name,
         request(face="train").name,
         request(seeds=(1,)).name,
         request(solver="tight").name,
@@ -86,25 +106,21 @@ def test_the_name_covers_everything_that_matters():
         request(stages_only=True).name,
     ]
     assert len(set(names)) == len(names)
-    assert request().name == request(ss.system("linear_icl", "tiny")).name
+    assert ASKED.name == request(ss.system("squares", "tiny")).name
 
 
-def test_a_damaged_run_is_set_aside_and_said_to_be(store):
-    asked = request()
-    store.save(asked, [run_face(TINY, "flow", 0)])
-    (store.folder(asked) / "trajectory.zarr" / "zarr.json").write_text("{")
-    with pytest.raises(Damaged, match=r"flow linear_icl seed 0.*zarr.json is not as it was written.*set aside"):
-        store.load(asked)
-    assert asked not in store
-    aside = store.folder(asked).with_name(f".damaged-{asked.name}")
+def test_a_damaged_run_is_set_aside_and_said_to_be(kept):
+    (kept.folder(ASKED) / "trajectory.zarr" / "zarr.json").write_text("{")
+    with pytest.raises(Damaged, match=r"flow squares seed 0.*zarr.json is not as it was written.*set aside"):
+        kept.load(ASKED)
+    assert ASKED not in kept
+    aside = kept.folder(ASKED).with_name(f".damaged-{ASKED.name}")
     assert (aside / "trajectory.zarr" / "zarr.json").read_text() == "{"
 
 
 @pytest.mark.parametrize("harm", ["chunk", "no meta", "meta is a folder", "nested", "file", "link", "loop"])
-def test_a_run_that_is_none_makes_room(store, tmp_path, harm):
-    asked, outcome = request(), run_face(TINY, "flow", 0)
-    store.save(asked, [outcome])
-    folder, elsewhere = store.folder(asked), tmp_path / "elsewhere"
+def test_a_broken_entry_gives_way_to_a_new_run(kept, made, tmp_path, harm):
+    folder, elsewhere = kept.folder(ASKED), tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "precious").write_text("")
     if harm == "chunk":
@@ -125,54 +141,46 @@ def test_a_run_that_is_none_makes_room(store, tmp_path, harm):
         else:
             folder.symlink_to(elsewhere if harm == "link" else folder)
     with pytest.raises(Damaged):
-        store.load(asked)
-    assert asked not in store
-    store.save(asked, [outcome])
-    assert store.load(asked)[0].to_dict() == outcome.to_dict()
+        kept.load(ASKED)
+    assert ASKED not in kept
+    kept.save(ASKED, [made])
+    assert kept.load(ASKED)[0].to_dict() == made.to_dict()
     assert (elsewhere / "precious").exists()
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOMEM, errno.EACCES])
-def test_an_error_of_the_machine_is_no_damage(store, monkeypatch, number):
-    asked = request()
-    store.save(asked, [run_face(TINY, "flow", 0)])
-
+def test_an_error_of_the_machine_is_no_damage(kept, made, monkeypatch, number):
     def refuse(*_):
         raise OSError(number, os.strerror(number))
 
     with monkeypatch.context() as patch:
         patch.setattr(stores, "read_sealed", refuse)
         with pytest.raises(OSError, match=os.strerror(number)):
-            store.load(asked)
-    assert store.load(asked) and not list(store.root.glob("*/.damaged-*"))
+            kept.load(ASKED)
+    assert is_sound(kept, made)
 
 
-def test_code_that_cannot_read_a_sound_run_does_not_move_it(store, monkeypatch):
-    asked = request()
-    store.save(asked, [run_face(TINY, "flow", 0)])
+def test_code_that_cannot_read_a_sound_run_does_not_move_it(kept, made, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(stores, "outcome_of", lambda *_: 1 / 0)
-        with pytest.raises(RuntimeError, match=r"flow linear_icl seed 0.*is as it was written.*ZeroDivisionError"):
-            store.load(asked)
-    assert store.load(asked) and not list(store.root.glob("*/.damaged-*"))
+        patch.setattr(stores, "_runs", lambda *_: 1 / 0)
+        with pytest.raises(RuntimeError, match=r"flow squares seed 0.*is as it was written.*ZeroDivisionError"):
+            kept.load(ASKED)
+    assert is_sound(kept, made)
 
 
-def test_what_another_process_has_made_again_is_not_taken_away(store, monkeypatch):
+def test_what_another_process_has_made_again_is_not_taken_away(kept, made, monkeypatch):
     """Both found the damage; the other was faster."""
-    asked, outcome = request(), run_face(TINY, "flow", 0)
-    store.save(asked, [outcome])
-    read = stores.read_sealed
 
     def late(folder, name):
         shutil.rmtree(folder)
-        Store(store.root).save(asked, [outcome])
+        Store(kept.root).save(ASKED, [made])
         raise ValueError("it is not as it was written")
 
-    monkeypatch.setattr(stores, "read_sealed", late)
-    with pytest.raises(Damaged, match="another process"):
-        store.load(asked)
-    monkeypatch.setattr(stores, "read_sealed", read)
-    assert store.load(asked)[0].to_dict() == outcome.to_dict()
+    with monkeypatch.context() as patch:
+        patch.setattr(stores, "read_sealed", late)
+        with pytest.raises(Damaged, match="another process"):
+            kept.load(ASKED)
+    assert is_sound(kept, made)
 
 
 def test_a_damaged_checkpoint_is_set_aside_and_said_to_be(store):
@@ -181,9 +189,9 @@ def test_a_damaged_checkpoint_is_set_aside_and_said_to_be(store):
     unfinished.parent.mkdir(parents=True)
     unfinished.write_bytes(b"PK\x03\x04 and no more")
     perform(store, asked, note=notes.append)
-    assert store.load(asked)[0].to_dict()["stages"] == run_face(TINY, "train", 0).to_dict()["stages"]
+    assert store.load(asked)[0].to_dict()["stages"] == run(TINY, "train", 0).to_dict()["stages"]
     (words,) = notes
-    assert "train linear_icl seed 0" in words and "set aside" in words and "begun anew" in words
+    assert "train squares seed 0" in words and "set aside" in words and "begun anew" in words
     assert [path.read_bytes()[:2] for path in store.root.glob("*/.damaged-*")] == [b"PK"]
 
 
@@ -197,22 +205,20 @@ def test_an_ensemble_must_be_whole(store, content):
 
 
 def test_odd_names_in_the_store_do_no_harm(store):
-    (store.root / "linear_icl" / f".partial-{stores.here()}-abc-x").mkdir(parents=True)
+    (store.root / "squares" / f".partial-{stores.here()}-abc-x").mkdir(parents=True)
     store.prepare()
 
 
-def test_who_comes_second_finds_the_run_there(store):
-    asked, outcome = request(), run_face(TINY, "flow", 0)
-    store.save(asked, [outcome])
-    store.save(asked, [outcome])
-    assert [path.name for path in store.folder(asked).parent.iterdir()] == [asked.name]
-    assert store.load(asked)[0].to_dict() == outcome.to_dict()
+def test_the_second_writer_discards_its_copy(kept, made):
+    kept.save(ASKED, [made])
+    assert [path.name for path in kept.folder(ASKED).parent.iterdir()] == [ASKED.name]
+    assert is_sound(kept, made)
 
 
 def test_what_killed_processes_left_is_swept_up_and_nothing_else(store):
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
-    folder = store.root / "linear_icl"
+    folder = store.root / "squares"
     left = [folder / f".partial-{stores.here()}-{pid}-abc" for pid in (dead.pid, os.getpid())]
     elsewhere = folder / f".partial-elsewhere-{dead.pid}-abc"
     for path in (*left, elsewhere):
@@ -221,22 +227,19 @@ def test_what_killed_processes_left_is_swept_up_and_nothing_else(store):
     assert [path.exists() for path in (*left, elsewhere)] == [False, True, True]
 
 
-def test_a_full_disk_leaves_earlier_runs_and_no_rubbish(store):
+def test_a_full_disk_leaves_earlier_runs_and_no_rubbish(kept, made):
     """The limit on the size of a file stands for the full disk: writes fail in the middle, with a real error."""
-    first, second = request(), request(seeds=(1,))
-    store.save(first, [run_face(TINY, "flow", 0)])
-    outcome = run_face(TINY, "flow", 1)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (500, limits[1]))
     try:
         with pytest.raises(OSError, match="File too large"):
-            store.save(second, [outcome])
+            kept.save(request(seeds=(1,)), [run(TINY, "flow", 1)])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, ignored)
-    assert [path.name for path in store.folder(first).parent.iterdir()] == [first.name]
-    assert np.isfinite(store.load(first)[0].final_loss)
+    assert [path.name for path in kept.folder(ASKED).parent.iterdir()] == [ASKED.name]
+    assert is_sound(kept, made)
 
 
 def test_a_folder_that_cannot_be_written_is_refused_at_once(tmp_path):

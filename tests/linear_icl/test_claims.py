@@ -7,14 +7,12 @@ import dataclasses
 import numpy as np
 import pytest
 
-from saddlescope.core.claim import Quantifier, judge_run, judge_runs
-from saddlescope.core.registry import system
-from saddlescope.lab.judge import claims_of_one_run, evidence_of
-from saddlescope.lab.outcome import measured_stages
-from saddlescope.lab.run import run_face
+import saddlescope as ss
+from saddlescope.core.claim import Quantifier, judge
+from saddlescope.lab.judge import claims_of_one_run
 from saddlescope.systems.linear_icl import data
-from saddlescope.systems.linear_icl.evidence.measures import landscape, common as measures, sampling
 from saddlescope.systems.linear_icl.evidence.claims import CLAIMS
+from saddlescope.systems.linear_icl.evidence.measures import common, landscape, sampling
 
 BY_NAME = {claim.name: claim for claim in CLAIMS}
 
@@ -25,69 +23,72 @@ def doubled(eigenvalues, inverse_length):
     return lam**2 + 2 * inverse_length * (lam + lam.sum()) * lam
 
 
-def verdicts(run):
-    return {claim.name: judge_run(claim, run).verdict for claim in claims_of_one_run(run.system, run.face)}
+def verdict(name, run):
+    return judge(BY_NAME[name].of_one_run(), [run]).verdict
+
+
+def assert_refuted(run, *names):
+    spoken = {claim.name for claim in claims_of_one_run(run.system, run.face)}
+    assert spoken >= set(names)
+    assert {name: verdict(name, run) for name in names} == dict.fromkeys(names, "refuted")
 
 
 def test_wrong_moments_in_the_code_are_noticed(monkeypatch):
     """Flow and prediction share the code's a_d; the claims compare with the printed formulas."""
     monkeypatch.setattr(data, "second_moments", doubled)
-    found = verdicts(evidence_of(run_face(system("linear_icl", init_scale=1e-3), "flow", 0)))
-    for name in ("plateau_levels", "last_plateau", "learned_gain", "visited_fixed_points", "regression_in_context"):
-        assert found[name] == "refuted", name
-    landed = evidence_of(run_face(system("linear_icl"), "predict", 0))
-    for name in ("fixed_points", "fixed_point_losses", "global_minimum"):
-        assert judge_run(BY_NAME[name], landed).verdict == "refuted", name
+    flowed = ss.run(ss.system("linear_icl", init_scale=1e-3), "flow")
+    assert_refuted(
+        flowed, "plateau_levels", "last_plateau", "learned_gain", "visited_fixed_points", "regression_in_context"
+    )
+    landed = ss.run("linear_icl", "predict")
+    assert_refuted(landed, "fixed_points", "fixed_point_losses", "global_minimum")
     second = dataclasses.replace(BY_NAME["second_moments"], seeds=Quantifier(together=True))
-    assert judge_runs(second, [landed]).verdict == "refuted"
+    assert judge(second, [landed]).verdict == "refuted"
 
 
 def test_wrong_theory_is_noticed_on_data(monkeypatch):
     """On sequences the flow knows nothing of Eq. (18)."""
-    run = evidence_of(run_face(system("linear_icl", sequences=5000, init_scale=0.1), "flow", 0))
-    claim = BY_NAME["levels_on_sequences"]
-    assert judge_run(claim, run).verdict == "supported"
+    run = ss.run(ss.system("linear_icl", sequences=5000, init_scale=0.1), "flow")
+    assert verdict("levels_on_sequences", run) == "supported"
     gap = sampling.gradient_gap(run)
-    true = measures.theory_of(run)
-    wrong = measures.Theory(true.eigenvalues, doubled(true.eigenvalues, 1 / 31))
-    for module in (measures, sampling):
+    true = common.theory_of(run)
+    wrong = common.Theory(true.eigenvalues, doubled(true.eigenvalues, 1 / 31))
+    for module in (common, sampling):
         monkeypatch.setattr(module, "theory_of", lambda _: wrong)
-    assert judge_run(claim, run).verdict == "refuted"
+    assert verdict("levels_on_sequences", run) == "refuted"
     # 5000 sequences know the mean square to some thousandths; a wrong a_d adds a hundredth, whatever their number.
     assert sampling.gradient_gap(run) > 3 * gap
 
 
 def test_a_drop_that_never_comes_is_a_refutation():
     """A run long enough that stays on the third plateau for ever."""
-    outcome = run_face(system("linear_icl", init_scale=1e-3), "flow", 0)
-    assert outcome.trajectory is not None
-    last = measures.plateaus(evidence_of(outcome))[3].row
-    frozen = outcome.trajectory.copy(deep=True)
+    run = ss.run(ss.system("linear_icl", init_scale=1e-3), "flow")
+    last = common.plateaus(run)[3].row
+    frozen = run.trajectory.copy(deep=True)
     for name, variable in frozen.data_vars.items():
         values = variable.values.copy()
         values[last:] = values[last] * (1 - 1e-9 * np.arange(len(values) - last)).reshape(-1, *(1,) * (values.ndim - 1))
         frozen[name] = (variable.dims, values)
-    stages = measured_stages(frozen, outcome.prediction, outcome.system)
+    stages = ss.measured_stages(frozen, run.prediction, run.system)
     assert len(stages) == 3
-    found = verdicts(dataclasses.replace(evidence_of(outcome), trajectory=frozen, stages=stages))
-    for name in ("number_of_drops", "order_of_learning", "last_plateau", "learned_gain", "stage_times"):
-        assert found[name] == "refuted", name
+    stuck = dataclasses.replace(run, trajectory=frozen, stages=stages)
+    assert_refuted(stuck, "number_of_drops", "order_of_learning", "last_plateau", "learned_gain", "stage_times")
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_curvature_theorem_at_random_points_of_every_fixed_point(rank):
-    run = evidence_of(run_face(system("linear_icl", rank=rank), "predict", 0))
+    run = ss.run(ss.system("linear_icl", rank=rank), "predict")
     kinds = list(landscape.random_fixed_points(run))
     assert {kind.calm for kind in kinds} == {True, False}
     for kind in kinds:
-        speed = max(np.abs(part).max() for part in run.system.velocity(kind.point, measures.frame_of(run)))
-        assert speed < 1e-12  # rounding: weights of order one
+        velocity = run.system.flow.velocity(kind.point, common.frame_of(run))
+        assert max(np.abs(part).max() for part in velocity) < 1e-12  # rounding: weights of order one
         assert (landscape.growth_rate(run, kind.point) > 1e-9) != kind.calm, kind.learned
 
 
 def test_growth_without_a_rise_supports_nothing():
-    run = evidence_of(run_face(system("linear_icl", "tiny"), "flow", 0))
-    assert judge_run(BY_NAME["scalar_growth"], dataclasses.replace(run, stages=())).verdict != "supported"
+    run = ss.run(ss.system("linear_icl", "tiny"), "flow")
+    assert verdict("scalar_growth", dataclasses.replace(run, stages=())) != "supported"
 
 
 def test_share_of_a_drop_made_while_speeding_up():

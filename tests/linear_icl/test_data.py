@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -9,20 +11,20 @@ from saddlescope.core.registry import system
 from saddlescope.systems.linear_icl import data, network, reduction
 
 
-def test_population_loss_is_the_mean_over_sequences():
+@pytest.mark.parametrize(
+    ("name", "predict", "asked"),
+    [("linear_icl", network.predict_last, -1), ("linear_icl/next_token", network.predict_each, slice(1, None))],
+)
+def test_population_loss_is_the_mean_over_sequences(name, predict, asked):
     """Closed form against 200,000 sequences; the error is judged by its own standard deviation."""
-    for name in ("linear_icl", "linear_icl/next_token"):
-        chosen = system(name, "tiny", sequences=None)
-        weights, frame = chosen.random_weights(0), chosen.start(0).frame
-        spec = chosen.spec.replace(sequences=200_000, data_seed=5)
-        sequences = data.draw_sequences(spec)
-        predict = network.predict_last if name == "linear_icl" else network.predict_each
-        labels = sequences.y[:, -1] if name == "linear_icl" else sequences.y[:, 1:]
-        errors = np.asarray((labels - np.asarray(predict(weights, sequences))) ** 2)
-        means = errors if errors.ndim == 1 else errors.mean(1)
-        spread = means.std() / np.sqrt(len(means))
-        assert abs(means.mean() - chosen.loss(weights, frame)) < 5 * spread
-        assert spread < 0.05 * means.mean()
+    chosen = system(name, "tiny", sequences=None)
+    weights, frame = chosen.training.random_weights(0), chosen.start(0).frame
+    sequences = data.draw_sequences(chosen.spec.replace(sequences=200_000, data_seed=5))
+    errors = (sequences.y[:, asked] - np.asarray(predict(weights, sequences))) ** 2
+    means = errors.reshape(len(errors), -1).mean(1)
+    spread = means.std() / np.sqrt(len(means))
+    assert abs(means.mean() - chosen.training.loss(weights, frame)) < 5 * spread
+    assert spread < 0.05 * means.mean()
 
 
 def test_second_moments_by_sampling():
@@ -41,9 +43,9 @@ def test_statistics_know_all_that_the_loss_knows(name, rank):
     """Loss on 300 sequences by the network and by their statistics, at random weights with all blocks."""
     by_network = system(name, "tiny_sample", sequences=300, rank=rank, statistics=False)
     by_moments = system(name, "tiny_sample", sequences=300, rank=rank, statistics=True)
-    weights = by_network.random_weights(1)
-    expected = float(by_network.loss(weights, by_network.start(0).frame))
-    assert by_moments.loss(weights, by_moments.start(0).frame) == pytest.approx(expected, rel=1e-13)
+    weights = by_network.training.random_weights(1)
+    expected = float(by_network.training.loss(weights, by_network.start(0).frame))
+    assert by_moments.training.loss(weights, by_moments.start(0).frame) == pytest.approx(expected, rel=1e-13)
 
 
 def test_first_sequences_do_not_depend_on_how_many_are_drawn():
@@ -73,28 +75,27 @@ def test_fold_and_unfold_are_transposes():
     assert (reduction.unfold(t, 3) * T).sum() == pytest.approx(t @ reduction.fold(T), rel=1e-13)
 
 
-def test_batches_are_loops():
+@pytest.mark.parametrize("preset", ["tiny", "tiny_rank", "tiny_sample"])
+def test_batches_are_loops(preset):
     """Velocity, Jacobian and observables of a batch equal those of its members."""
-    for preset in ("tiny", "tiny_rank", "tiny_sample"):
-        chosen = system("linear_icl", preset)
-        frame = chosen.start(0).frame
-        members = [chosen.random_weights(seed) for seed in range(5)]
-        batch = data.Weights(*(np.stack(parts) for parts in zip(*members, strict=True)))
-        together = chosen.measure(chosen.view(batch, frame), frame)
-        for number, member in enumerate(members):
-            assert np.allclose(
-                chosen.jacobian(batch, frame)[number], chosen.jacobian(member, frame), rtol=1e-13, atol=1e-13
-            )
-            for found, expected in zip(chosen.velocity(batch, frame), chosen.velocity(member, frame), strict=True):
-                assert np.allclose(found[number], expected, rtol=1e-13, atol=1e-13)
-            alone = chosen.measure(chosen.view(member, frame), frame)
-            for name in chosen.observables:
-                assert np.allclose(together[name][number], alone[name], rtol=1e-12, atol=1e-13)
+    chosen = system("linear_icl", preset)
+    frame = chosen.start(0).frame
+    members = [chosen.training.random_weights(seed) for seed in range(5)]
+    jacobian, velocity = chosen.flow.jacobian(frame), partial(chosen.flow.velocity, frame=frame)
+    batch = data.Weights(*(np.stack(parts) for parts in zip(*members, strict=True)))
+    together = chosen.measure(chosen.view(batch, frame), frame)
+    for number, member in enumerate(members):
+        assert np.allclose(jacobian(batch)[number], jacobian(member), rtol=1e-13, atol=1e-13)
+        for found, expected in zip(velocity(batch), velocity(member), strict=True):
+            assert np.allclose(found[number], expected, rtol=1e-13, atol=1e-13)
+        alone = chosen.measure(chosen.view(member, frame), frame)
+        for name in chosen.observables:
+            assert np.allclose(together[name][number], alone[name], rtol=1e-12, atol=1e-13)
 
 
 def test_population_blocks_stay_zero_and_sample_blocks_leave():
     """E.1 is a statement about the population: on a sample the stray blocks get a gradient at once."""
     chosen = system("linear_icl", "tiny_sample")
     start = chosen.start(0)
-    moved = chosen.velocity(start.point, start.frame)
+    moved = chosen.flow.velocity(start.point, start.frame)
     assert np.abs(moved.value[:, :-1]).max() > 0 and np.abs(moved.key[..., -1]).max() > 0

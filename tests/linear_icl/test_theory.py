@@ -173,7 +173,7 @@ def test_printed_duration_is_off_by_a_factor_that_does_not_vanish():
         chosen = system("linear_icl", init_scale=scale)
         starts = [chosen.start(seed) for seed in range(8)]
         printed = [min(prediction.plateau_duration(0.4, v) for v in start.point.value[:, 0]) for start in starts]
-        times = [chosen.predict(start).stages[0].time for start in starts]
+        times = [chosen.theory.predict(start).stages[0].time for start in starts]
         ratios.append(np.median(np.array(printed) / np.array(times)))
     assert np.abs(np.array(ratios) - 1).min() > 0.05
     assert ratios[0] == pytest.approx(ratios[1], rel=0.01)

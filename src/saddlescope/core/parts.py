@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, overload
 
@@ -47,7 +48,15 @@ class part(Generic[P]):
 
 
 class Part(ABC):  # noqa: B024  (what is abstract is said by each kind of part)
-    """system: the subject whose part this is."""
+    """system: the subject whose part this is.
+
+    engines: functions that make runs of it, by name, and the module of each. A run's name depends on these modules.
+    """
+
+    engines: ClassVar[Mapping[str, str]] = {}
+
+    def engine(self, name: str) -> Callable[..., Any]:
+        return getattr(import_module(self.engines[name]), name)
 
     def __init__(self, system: Any):
         self.system = system
@@ -87,6 +96,7 @@ class OwnLoop(Training):
     Importing a study's package is cheap: the library that it trains with is imported by `train`.
     """
 
+    engines = {"train": "saddlescope.dynamics.own_loop"}
     keeps = "folder"
     steady = False
     costly = True
@@ -108,6 +118,7 @@ class Descent(Training):
     snapshots only.
     """
 
+    engines = {"train": "saddlescope.dynamics.train"}
     watched: ClassVar[Literal["every step", "snapshots"]] = "every step"
 
     @abstractmethod
@@ -174,6 +185,7 @@ class Flow(Part):
     log_time: None, or the scale T of a flow that is integrated in log(1 + time/T).
     """
 
+    engines = {"flow": "saddlescope.dynamics.flow", "flow_together": "saddlescope.dynamics.ensemble"}
     arrays: ClassVar[Literal["any", "batched", "jax"]] = "any"
     log_time: ClassVar[float | None] = None
 

@@ -65,6 +65,11 @@ class Subject(ABC):
         if not isinstance(self.spec, self.spec_type):
             raise BadArgument(f"{self.name} takes a {self.spec_type.__name__}, got a {type(spec).__name__}")
 
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """Those that it has."""
+        return tuple(part for name in PARTS.values() if (part := getattr(self, name)) is not None)
+
     @classmethod
     def preset(cls, name: str) -> Any:
         if name not in cls.presets:

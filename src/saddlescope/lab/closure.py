@@ -11,7 +11,6 @@ from functools import cache
 from pathlib import Path
 
 import saddlescope
-from saddlescope.core.parts import OwnLoop
 from saddlescope.core.subject import Subject
 
 ANALYSIS_MODULES = frozenset({"evidence", "claims", "experiments", "figures", "errata", "measures", "report", "show"})
@@ -19,8 +18,8 @@ ANALYSIS_MODULES = frozenset({"evidence", "claims", "experiments", "figures", "e
 import."""
 
 OURS = Path(__file__).resolve().parents[1]
-ENGINES, OWN_LOOP = OURS / "lab/run.py", OURS / "lab/stages.py"
-"""Where runs are made and their stages found: a loop of one's own needs none of the engines."""
+RUNS = OURS / "lab/run.py"
+"""Where what engines give becomes runs."""
 
 INSTALLED = {"site-packages", "dist-packages"}
 
@@ -32,13 +31,13 @@ def sources_now(system: Subject) -> str:
 
 def sources(system: Subject) -> str:
     """The same when it was first asked for, which is closer to what this process has imported."""
-    key = type(system), _moves_itself(system)
+    key = type(system), _engines(system)
     if key not in _sources_then:
         _sources_then[key] = sources_now(system)
     return _sources_then[key]
 
 
-_sources_then: dict[tuple[type[Subject], bool], str] = {}
+_sources_then: dict[tuple[type[Subject], frozenset[str]], str] = {}
 
 
 class CodeChanged(RuntimeError):
@@ -59,16 +58,17 @@ def hash_of(files: Iterable[Path]) -> str:
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
 
-def _moves_itself(system: Subject) -> bool:
-    return isinstance(system.training, OwnLoop) and system.faces == ("train",)
+def _engines(system: Subject) -> frozenset[str]:
+    return frozenset(module for part in system.parts for module in part.engines.values())
 
 
 def files_of(system: Subject) -> set[Path]:
-    """Of its classes, of the engines that move it and of what finds its stages, with all that they import."""
+    """Of its classes, of the engines of its parts and of what finds its stages, with all that they import."""
     # A variant may be built on classes of another folder (a user's system that extends one of ours).
     bases = [base for base in type(system).__mro__ if issubclass(base, Subject)]
     homes = [file for base in bases if (file := home(base)) is not None]
-    return closure([*homes, OWN_LOOP if _moves_itself(system) else ENGINES])
+    engines = [OURS.parent.joinpath(*module.split(".")).with_suffix(".py") for module in _engines(system)]
+    return closure([*homes, *engines, RUNS])
 
 
 def home(kind: type) -> Path | None:

@@ -98,7 +98,7 @@ class Records:
             read = xarray.load_dataset(BytesIO(_checked(path)), engine="scipy")
             trajectory = read[[*study.observables]]
             check_trained(trajectory)
-            found = run_of(trajectory, study, None, trajectory.attrs["seconds"])
+            found = run_of(trajectory, study)
             return replace(found, made=_origin(trajectory.attrs))
 
     def save(self, request: Request, trajectory: xarray.Dataset, provenance: Mapping[str, Any]) -> None:

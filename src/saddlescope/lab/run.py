@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
 import time as wall
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from saddlescope.core.errors import BadArgument, CannotGoOn, OnlyHelped
-from saddlescope.core.files import owned, write_once
-from saddlescope.core.parts import OwnLoop
 from saddlescope.core.progress import Tick, silent
 from saddlescope.core.registry import named
 from saddlescope.core.run import Run
@@ -20,7 +14,6 @@ from saddlescope.core.stage import Prediction
 from saddlescope.core.start import Start
 from saddlescope.core.subject import Face, Subject
 from saddlescope.core.threads import one_thread
-from saddlescope.core.trajectory import check_trained
 
 from .stages import predicted_run, run_of
 
@@ -41,9 +34,9 @@ def predict(system: Subject | str, seed: int = 0) -> Prediction:
 
 def flow(system: Subject | str, seed: int = 0, **options: Any) -> xarray.Dataset:
     """The gradient flow from the start of `seed`, as a trajectory; options: those of `dynamics.flow.flow`."""
-    from saddlescope.dynamics.flow import flow as engine
-
-    return engine(named(system), seed, **options)
+    chosen = named(system)
+    chosen.needs_face("flow")
+    return chosen.flow.engine("flow")(chosen, seed, **options)
 
 
 def train(
@@ -56,53 +49,7 @@ def train(
     """
     chosen = named(system)
     chosen.needs_face("train")
-    if isinstance(chosen.training, OwnLoop):
-        if options:
-            raise BadArgument(f"`{next(iter(options))}` means nothing to {chosen.name}: it takes `save` and `tick`")
-        return _train_itself(chosen.training, seed, save, tick)
-    from saddlescope.dynamics.train import train as engine
-
-    return engine(chosen, seed, save=save, tick=tick, **options)
-
-
-def _train_itself(own: OwnLoop, seed: int, save: Path | None, tick: Tick) -> xarray.Dataset:
-    system = own.system
-    if lacking := own.lacks():
-        raise BadArgument(f"{system.name} cannot run here: {lacking}")
-    with nullcontext() if save is None else _folder_of(save, system, seed):
-        trajectory = own.train(seed, save, tick)
-    if trajectory is None:
-        raise OnlyHelped
-    check_trained(trajectory)
-    return trajectory
-
-
-@contextmanager
-def _folder_of(folder: Path, study: Subject, seed: int) -> Iterator[None]:
-    """The folder belongs to this training, and no other writes to it meanwhile."""
-    folder.absolute().parent.mkdir(parents=True, exist_ok=True)
-    # Processes that torchrun has started share the folder: the first of them answers for all.
-    first = os.environ.get("RANK", "0") == "0"
-    with owned(folder) if first else nullcontext():
-        _take_folder(folder, study, seed)
-        yield
-
-
-def _take_folder(folder: Path, study: Subject, seed: int) -> None:
-    """Make it this run's own, or make sure that it is."""
-    note = folder / "run.json"
-    about = json.dumps({"system": study.name, "seed": seed, "spec": study.spec.to_dict()})
-    if os.path.lexists(folder) and not folder.is_dir():
-        raise CannotGoOn(f"cannot keep {study.name} in {folder}: it is a file, and a study needs a folder")
-    # A kill while the note was written leaves a hidden file.
-    strangers = folder.exists() and any(not path.name.startswith(".") for path in folder.iterdir())
-    if strangers and not note.is_file():
-        raise CannotGoOn(f"cannot go on from {folder}: it holds no run; name another folder, or an empty one")
-    folder.mkdir(parents=True, exist_ok=True)
-    # Under torchrun only the first process holds the lock, so another run may write its note at the same moment: the
-    # first note stays.
-    if not write_once(note, about) and note.read_bytes() != about.encode():
-        raise CannotGoOn(f"cannot go on from {folder}: it holds another run, see {note}; name another folder")
+    return chosen.training.engine("train")(chosen, seed, save=save, tick=tick, **options)
 
 
 def run(
@@ -122,26 +69,24 @@ def run(
     """
     chosen = named(system)
     chosen.needs_face(face)
-    if face == "train" and isinstance(chosen.training, OwnLoop):
-        trajectory = train(chosen, seed, save=save, tick=tick)
-        return run_of(trajectory, chosen, None, trajectory.attrs["seconds"])
     began = wall.perf_counter()
-    start = chosen.start(seed) if start is None else start
     if prediction is None and chosen.theory is not None:
+        start = chosen.start(seed) if start is None else start
         with one_thread():
             prediction = chosen.theory.predict(start)
+    before = wall.perf_counter() - began
     if face == "predict":
         assert prediction is not None
-        return predicted_run(chosen, seed, prediction, wall.perf_counter() - began)
+        return predicted_run(chosen, seed, prediction, before)
+    shared = {} if start is None else {"start": start, "prediction": prediction}
     if face == "flow":
-        trajectory = flow(chosen, seed, solver=solver, start=start, prediction=prediction, tick=tick)
+        trajectory = flow(chosen, seed, solver=solver, tick=tick, **shared)
     else:
-        trajectory = train(chosen, seed, start=start, prediction=prediction, save=save, tick=tick)
-    return run_of(trajectory, chosen, prediction, wall.perf_counter() - began)
+        trajectory = train(chosen, seed, save=save, tick=tick, **shared)
+    return run_of(trajectory, chosen, prediction, before)
 
 
 def all_at_once(system: Any, solver: str, seeds: Sequence[int], tick: Tick = silent) -> list[Run]:
-    from saddlescope.dynamics.ensemble import flow_together
-
-    trajectories, landmarks = flow_together(system, seeds, solver=solver, tick=tick)
-    return [run_of(trajectory, system, landmarks, trajectory.attrs["seconds"]) for trajectory in trajectories]
+    """Flows from many seeds as one batch, without a prediction each."""
+    trajectories, landmarks = system.flow.engine("flow_together")(system, seeds, solver=solver, tick=tick)
+    return [run_of(trajectory, system, landmarks) for trajectory in trajectories]

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     import xarray
 
 
-def run_of(trajectory: xarray.Dataset, system: Subject, prediction: Prediction | None, seconds: float) -> Run:
-    """The run that an engine's trajectory shows."""
+def run_of(
+    trajectory: xarray.Dataset, system: Subject, prediction: Prediction | None = None, before: float = 0.0
+) -> Run:
+    """The run that an engine's trajectory shows. before: seconds that went into it beside the engine's own."""
     about = trajectory.attrs
     observables = series_in(trajectory)
     return Run(
@@ -31,7 +33,7 @@ def run_of(trajectory: xarray.Dataset, system: Subject, prediction: Prediction |
         {name: values[-1] for name, values in observables.items()},
         about["solver"],
         about["result"],
-        seconds,
+        before + float(about["seconds"]),
         trajectory,
         prediction,
     )

@@ -46,6 +46,9 @@ IDENTITY = 1e-9
 ROUNDING = 1e-12
 """Of an observable's largest value: what is smaller may be the rounding of a difference, in which no order is seen."""
 
+FROM_START = (Descent, Flow, Theory)
+"""Parts whose runs begin at what `start` gives."""
+
 compilations = 0
 
 
@@ -98,7 +101,7 @@ def _trained(system: System) -> Any:
 # ---- parameters and starts -------------------------------------------------------------------------------
 
 
-@check()
+@check(FROM_START)
 def spec_survives_json(system: System) -> None:
     kind: type[Spec] = type(system.spec)
     again = kind.from_json(system.spec.to_json())
@@ -107,7 +110,7 @@ def spec_survives_json(system: System) -> None:
     assert system.changed(data_seed=system.spec.data_seed + 1).spec.digest != again.digest, "the digest ignores a field"
 
 
-@check()
+@check(FROM_START)
 def same_seed_same_arrays(system: System) -> None:
     first, second, other = system.start(3), system.start(3), system.start(4)
     assert deviation(first, second) == 0.0, "two starts from one seed differ"
@@ -127,7 +130,7 @@ def faces_share_the_start(system: System) -> None:
             assert deviation(found, expected[name]) < IDENTITY, f"{trajectory.attrs['face']} starts with another {name}"
 
 
-@check(long=True)
+@check((Descent, Flow), long=True)
 def trajectories_keep_the_schema(system: System) -> None:
     for part, made in ((system.flow, _flowed), (system.training, _trained)):
         if part is not None:

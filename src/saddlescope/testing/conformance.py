@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from saddlescope.core.errors import BadArgument, told
-from saddlescope.core.parts import OwnLoop
 from saddlescope.core.progress import Tick, silent
 from saddlescope.core.registry import subject_type
 from saddlescope.core.subject import Subject
@@ -20,22 +19,28 @@ class NotApplicable(Exception):
     """Raised by a check that a system gives no occasion for, with the reason."""
 
 
+Need = type | tuple[type, ...]
+
+
 @dataclass(frozen=True)
 class Check:
-    """needs: parts, and abilities of parts; to a system without them the check is not applicable.
+    """needs: parts, and abilities of parts (a tuple: any of them); to a system without them it is not applicable.
 
     long: it integrates or trains, which tells nothing of a system whose identities do not hold.
     """
 
     name: str
     run: Callable[[Any], None]
-    needs: tuple[type, ...]
+    needs: tuple[Need, ...]
     long: bool = False
 
     def missing(self, system: Subject) -> str | None:
-        parts = [part for part in (system.training, system.flow, system.theory) if part is not None]
-        lacking = (kind for kind in self.needs if not any(isinstance(part, kind) for part in parts))
-        return next((f"no part of it is a {kind.__name__}" for kind in lacking), None)
+        lacking = (need for need in self.needs if not any(isinstance(part, need) for part in system.parts))
+        return next((f"it has no part of type {_named(need)}" for need in lacking), None)
+
+
+def _named(need: Need) -> str:
+    return " or ".join(kind.__name__ for kind in (need if isinstance(need, tuple) else (need,)))
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,7 @@ class Report:
 _checks: dict[str, Check] = {}
 
 
-def check(*needs: type, long: bool = False) -> Callable:
+def check(*needs: Need, long: bool = False) -> Callable:
     """Register a function that raises AssertionError for a system that breaks the rule named by the function."""
 
     def register(function: Callable[[Any], None]) -> Callable[[Any], None]:
@@ -100,8 +105,6 @@ def check_system(kind: type[Subject] | str, tick: Tick = silent) -> list[Report]
     presets = tiny_presets(kind)
     if not presets:
         raise BadArgument(f"{kind.name} has no preset whose name begins with 'tiny', on which checks run: add one")
-    if isinstance(kind(kind.preset(presets[0])).training, OwnLoop):
-        raise BadArgument(f"{kind.name} trains by a loop of its own: there is nothing that its faces must agree on")
     checks = sorted(all_checks(), key=lambda one: one.long)
     reports: list[Report] = []
     for number, (preset, one) in enumerate(itertools.product(presets, checks)):

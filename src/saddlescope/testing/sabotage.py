@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from saddlescope.core.claim import Claim, judge
-from saddlescope.core.parts import HasJacobian, OwnLoop, part
+from saddlescope.core.parts import HasJacobian, part
 from saddlescope.core.run import Run
 from saddlescope.core.stage import Stage
 from saddlescope.core.start import Start
@@ -151,8 +151,6 @@ def _replaced(
 
 def _wrong(system: Subject, bend: Callable[[Any], Any]) -> Subject:
     """bend: what is made of the linearised flow."""
-    if isinstance(system.training, OwnLoop):
-        return system
     kind: Any = type(system)
 
     def wrong_start(self: Any, seed: int) -> Start:
