@@ -46,7 +46,7 @@ def statistics() -> Iterator[Row]:
     few = 3
     by_network = system("linear_icl", **paper, statistics=False, steps=few)
     start = by_network.start(0)
-    prediction = by_network.landmarks(start.frame)
+    prediction = by_network.theory.landmarks(start.frame)
     network = seconds(lambda: train(by_network, start=start, prediction=prediction)) / few
     by_moments = system("linear_icl", **paper, steps=20_000)
     start = by_moments.start(0)
@@ -56,7 +56,7 @@ def statistics() -> Iterator[Row]:
     for count in (1000, 80_000):
         chosen = system("linear_icl", sequences=count, steps=20_000)
         start = chosen.start(0)
-        prediction = chosen.landmarks(start.frame)
+        prediction = chosen.theory.landmarks(start.frame)
         spent[count] = seconds(lambda c=chosen, s=start, p=prediction: train(c, start=s, prediction=p), 5)
     yield ("20,000 statistics steps, P=80,000 / P=1,000", f"{spent[80_000] / spent[1000]:.2f} x", "at most 1.2 x")
 
@@ -65,8 +65,8 @@ def ensemble() -> Iterator[Row]:
     """1000 seeds on both cores against one run, at equal tolerance."""
     for scale in (0.1, 0.01, 0.001):
         chosen = system("linear_icl", init_scale=scale)
-        landmarks = chosen.landmarks(chosen.start(0).frame)
-        horizons = [1.3 * float(chosen.predict(chosen.start(seed)).last_time or 0) for seed in range(5)]
+        landmarks = chosen.theory.landmarks(chosen.start(0).frame)
+        horizons = [1.3 * float(chosen.theory.predict(chosen.start(seed)).last_time or 0) for seed in range(5)]
         runs = [chosen.spec.replace(horizon=horizon) for horizon in horizons]
 
         single = (
@@ -84,7 +84,7 @@ def init_scale() -> Iterator[Row]:
     for scale in (0.1, 0.01, 0.001, 0.0001):
         chosen = system("linear_icl", init_scale=scale)
         starts = [chosen.start(seed) for seed in range(4)]
-        predictions = [chosen.predict(start) for start in starts]
+        predictions = [chosen.theory.predict(start) for start in starts]
         spent[scale] = seconds(
             lambda c=chosen, s=starts, p=predictions: [flow(c, n, start=s[n], prediction=p[n]) for n in range(4)], 3
         )
@@ -97,7 +97,7 @@ def dimension() -> Iterator[Row]:
     spent = {}
     for size, eigenvalues in HARMONIC.items():
         chosen = system("linear_icl", eigenvalues=eigenvalues, heads=size, horizon=3e5)
-        prediction = chosen.landmarks(chosen.start(0).frame)
+        prediction = chosen.theory.landmarks(chosen.start(0).frame)
         spent[size] = seconds(lambda c=chosen, p=prediction: flow(c, prediction=p))
     ratios = ", ".join(f"{size}: {spent[size] / spent[4]:.0f}" for size in spent)
     yield ("one flow to t=3e5 against D=4 (H=D, λ ~ 1/d)", ratios, "")
@@ -136,7 +136,7 @@ def descent() -> Iterator[Row]:
     paper = {"samples": 1000, "stages": 1, "log10_alpha": -32.0}
     chosen = system("gradual_rank", horizon=1000.0, **paper)
     start = chosen.start(0)
-    prediction = chosen.predict(start)
+    prediction = chosen.theory.predict(start)
     began = time.perf_counter()
     smooth = flow(chosen, start=start, prediction=prediction, solver="loose")
     spent = time.perf_counter() - began
@@ -214,7 +214,7 @@ def lumped() -> Iterator[Row]:
         stages=25,
     )
     start = chosen.start(0)
-    prediction = chosen.predict(start)
+    prediction = chosen.theory.predict(start)
     began = time.perf_counter()
     found = flow(chosen, start=start, prediction=prediction, solver=Solver("dop853"))
     spent = time.perf_counter() - began
@@ -286,7 +286,7 @@ def widths() -> Iterator[Row]:
     for width in (256, 10**9):
         chosen = system("cooccurrence", width=width)
         start = chosen.start(0)
-        prediction = chosen.predict(start)
+        prediction = chosen.theory.predict(start)
         times[width] = seconds(lambda c=chosen, s=start, p=prediction: flow(c, start=s, prediction=p), 3)
     yield (
         "flow of cooccurrence (n=60, L=5) to τ=3e6 at m=1e9 / at m=256",

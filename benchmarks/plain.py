@@ -107,7 +107,7 @@ def word_flow(system, start):
 
     @jax.jit
     def slope(flat):
-        found = jax.grad(system.loss)(layout.unravel(flat), start.frame)
+        found = jax.grad(system.training.loss)(layout.unravel(flat), start.frame)
         return -jnp.concatenate([jnp.ravel(leaf) for leaf in found]) / clock
 
     return lambda inner, flat: np.exp(inner) * np.asarray(slope(flat)), ravel(start.point)

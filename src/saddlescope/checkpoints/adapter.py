@@ -13,9 +13,9 @@ import numpy as np
 
 from saddlescope.checkpoints.documents import read_object
 from saddlescope.checkpoints.hub import check_link, locate
-from saddlescope.checkpoints.layout import Layout
 from saddlescope.checkpoints.lora_config import LoraSettings, lora_settings
-from saddlescope.checkpoints.read import Checkpoint, open_layout
+from saddlescope.checkpoints.read import Checkpoint, open_files
+from saddlescope.checkpoints.weight_files import WeightFiles
 from saddlescope.core.errors import BadArgument
 
 CONFIG = "adapter_config.json"
@@ -79,7 +79,7 @@ def open_adapter(where: str | Path) -> Adapter:
     if file is None:
         raise BadArgument(f"{folder} has an {CONFIG} but neither {' nor '.join(WEIGHTS)}: save or download it again")
     check_link(file, folder)
-    weights = open_layout(str(where), Layout(folder, (file,), {}), None)
+    weights = open_files(str(where), WeightFiles(folder, (file,), {}), None)
     pairs, magnitudes, rest = sorted_keys(weights)
     modules, notes = [], list(settings.notes)
     apart: list[str] = []

@@ -71,7 +71,8 @@ def check_wish(energy: float, budget: float | None) -> None:
 def advise(found: Difference, *, energy: float = 1.0, budget: int | None = None) -> Advice:
     """Ranks of the directions above the floor: all, those that hold a share of the energy, or the best for a budget.
 
-    budget: trainable parameters, r (m + n) for each matrix; the ranks are those of least summed squared error.
+    found: what `diff` gave.  budget: trainable parameters, r (m + n) for each matrix; the ranks are those of least
+    summed squared error.
     """
     check_wish(energy, budget)
     chosen, left_out = _candidates(found.modules)

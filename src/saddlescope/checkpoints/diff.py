@@ -16,7 +16,7 @@ from saddlescope.core.progress import Tick, silent
 from saddlescope.core.threads import one_thread, threads_for
 from saddlescope.spectra.arrays import on_grid
 from saddlescope.spectra.heads import HeadChange, few_heads, head_changes
-from saddlescope.spectra.layouts import AttentionLayer, Layout, find_layout
+from saddlescope.spectra.layouts import AttentionLayer, HeadLayout, find_layout
 from saddlescope.spectra.matrix import MatrixChange
 from saddlescope.spectra.product import ProductChange
 
@@ -55,6 +55,7 @@ def diff(
 
     mapping: where attention weights are, for a model whose names are not known here.  exact: all singular values of
     matrices of any size.  exact_base: training started from the stored base, so only the tuned end was rounded.
+    heads: measure the heads of attention too.  tick: hears of the progress.
     """
     if tuned is None:
         if not is_adapter(base):
@@ -312,7 +313,7 @@ def _layout(
     tuned: Checkpoint | None,
     mapping: Mapping[str, Any] | None,
     notes: list[str],
-) -> tuple[Layout | None, list[AttentionLayer]]:
+) -> tuple[HeadLayout | None, list[AttentionLayer]]:
     """The layers whose tensors are there, in one shape, at both ends."""
     shapes = {name: tensor.shape for name, tensor in base.tensors.items()}
     config = base.config or (tuned.config if tuned else None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from saddlescope.core.errors import BadArgument
+from saddlescope.core.files import named, partial_name
 from saddlescope.core.progress import Tick, silent
 from saddlescope.core.threads import threads_for
 from saddlescope.spectra.factored import spectrum
@@ -25,8 +25,10 @@ from .difference import Difference
 
 
 def extract(found: Difference, advice: Advice, folder: Path, *, tick: Tick = silent) -> dict[str, Any]:
-    """The adapter of these ranks in `folder`, which appears whole; returns the residual that its stored factors
-    leave."""
+    """The adapter of these ranks in `folder`, which appears whole; returns the residual that its stored factors leave.
+
+    found, advice: what `diff` and `advise` gave.  tick: hears of the progress.
+    """
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
@@ -65,17 +67,18 @@ def extract(found: Difference, advice: Advice, folder: Path, *, tick: Tick = sil
             tensors[f"{name}.lora_A.weight"], tensors[f"{name}.lora_B.weight"] = _plain(right.T), _plain(left)
         if isinstance(change, MatrixChange):
             change.release()
-    partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
+    partial = partial_name(folder)
     try:
-        partial.mkdir(parents=True)
-        try:
-            save_file(tensors, partial / "adapter_model.safetensors", {"format": "pt"})
-        except SafetensorError as error:
-            raise OSError(f"cannot write {folder}: {error}") from error
-        (partial / "adapter_config.json").write_text(json.dumps(advice.config, indent=1) + "\n")
-        if folder.is_dir():
-            folder.rmdir()
-        partial.rename(folder)
+        with named(folder):
+            partial.mkdir(parents=True)
+            try:
+                save_file(tensors, partial / "adapter_model.safetensors", {"format": "pt"})
+            except SafetensorError as error:
+                raise OSError(str(error)) from error
+            (partial / "adapter_config.json").write_text(json.dumps(advice.config, indent=1) + "\n")
+            if folder.is_dir():
+                folder.rmdir()
+            partial.rename(folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     total = sum(module.spectrum.energy for module in found.modules)

@@ -17,14 +17,14 @@ import numpy as np
 
 from saddlescope.checkpoints.documents import read_object
 from saddlescope.checkpoints.hub import check_link, locate
-from saddlescope.checkpoints.layout import PICKLES, SAFETENSORS, Layout, find_weights, quantised_gguf
 from saddlescope.checkpoints.pickled import PickledFile
 from saddlescope.checkpoints.quantised import refuse_quantised
 from saddlescope.checkpoints.safe import SafetensorsFile
 from saddlescope.checkpoints.tensor import Tensor, TensorFile
+from saddlescope.checkpoints.weight_files import PICKLES, SAFETENSORS, WeightFiles, find_weights, quantised_gguf
 from saddlescope.core.errors import BadArgument, unknown
 
-__all__ = ["Checkpoint", "Tensor", "open_checkpoint", "open_layout"]
+__all__ = ["Checkpoint", "Tensor", "open_checkpoint", "open_files"]
 
 OPEN_FILES_MAX = 4
 PIECE_BYTES = 4 * 2**20
@@ -33,20 +33,20 @@ PIECE_BYTES = 4 * 2**20
 def open_checkpoint(where: str | Path) -> Checkpoint:
     """The weights at `where`: a file, a folder, or a hub name that the local Hugging Face cache holds."""
     path = locate(where)
-    layout = find_weights(path)
-    beside = (layout.folder or path.parent) / "config.json"
+    files = find_weights(path)
+    beside = (files.folder or path.parent) / "config.json"
     check_link(beside, beside.parent)
     config = read_object(beside) if beside.is_file() else None
     refuse_quantised(str(where), config, {})
-    checkpoint = open_layout(str(where), layout, config)
+    checkpoint = open_files(str(where), files, config)
     if all(".lora_" in name for name in checkpoint.tensors):
         raise BadArgument(f"{where} holds an adapter, not a model: open it as an adapter, or give the merged model")
     return checkpoint
 
 
-def open_layout(where: str, layout: Layout, config: dict[str, Any] | None) -> Checkpoint:
+def open_files(where: str, files: WeightFiles, config: dict[str, Any] | None) -> Checkpoint:
     """The checkpoint of these files, after the checks that need their headers."""
-    checkpoint = Checkpoint(where, layout, config)
+    checkpoint = Checkpoint(where, files, config)
     if not checkpoint.tensors:
         raise BadArgument(f"{where} holds no tensors: save or download it again")
     refuse_quantised(where, config, checkpoint.tensors)
@@ -61,14 +61,14 @@ class Checkpoint:
     config: dict[str, Any] | None
     tensors: Mapping[str, Tensor]  # names as stored, in stored order
 
-    def __init__(self, where: str, layout: Layout, config: dict[str, Any] | None) -> None:
-        self.where, self.folder, self.config = where, layout.folder, config
+    def __init__(self, where: str, files: WeightFiles, config: dict[str, Any] | None) -> None:
+        self.where, self.folder, self.config = where, files.folder, config
         self._open: OrderedDict[Path, TensorFile] = OrderedDict()
         self._lock = Lock()
         self._closed = False
         self._file_of: dict[str, Path] = {}
         tensors: dict[str, Tensor] = {}
-        for path in layout.files:
+        for path in files.files:
             for name, tensor in self._opened(path).tensors.items():
                 if name in tensors:
                     raise BadArgument(
@@ -76,7 +76,7 @@ class Checkpoint:
                     )
                 tensors[name] = tensor
                 self._file_of[name] = path
-        for name, path in layout.promised.items():
+        for name, path in files.promised.items():
             if self._file_of.get(name) != path:
                 raise BadArgument(
                     f"{path} lacks the tensor {name!r} that the index beside it promises: the files do not belong "

@@ -15,7 +15,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Layout:
+class TreeLayout:
     """How a flat vector folds back into a named tuple of arrays."""
 
     kind: type
@@ -36,8 +36,8 @@ class Layout:
         return self.kind(*(flat[..., piece].reshape(lead + shape) for piece, shape in self._pieces))
 
 
-def layout_of(tree: Any) -> Layout:
-    return Layout(type(tree), tuple(np.shape(leaf) for leaf in tree))
+def layout_of(tree: Any) -> TreeLayout:
+    return TreeLayout(type(tree), tuple(np.shape(leaf) for leaf in tree))
 
 
 def ravel(tree: Any) -> np.ndarray:

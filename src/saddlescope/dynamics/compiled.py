@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from saddlescope.core import precision  # noqa: F401  (64 bits before the first trace)
 from saddlescope.core.system import System
-from saddlescope.core.tree import Layout
+from saddlescope.core.tree import TreeLayout
 
 
 def flatten(tree: Any) -> jax.Array:
@@ -34,13 +34,13 @@ def by_code(make: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @by_code
-def flat_velocity(system: System, layout: Layout):
+def flat_velocity(system: System, layout: TreeLayout):
     """(flat state, frame) -> flat velocity."""
     return jax.jit(lambda flat, frame: flatten(system.flow.velocity(layout.unravel(flat), frame)))
 
 
 @by_code
-def flat_measure(system: System, layout: Layout):
+def flat_measure(system: System, layout: TreeLayout):
     """(flat state, frame) -> observables."""
 
     def measure(flat, frame):
@@ -50,7 +50,7 @@ def flat_measure(system: System, layout: Layout):
 
 
 @by_code
-def flat_conserved(system: System, layout: Layout):
+def flat_conserved(system: System, layout: TreeLayout):
     """(flat state, frame) -> what the flow keeps."""
     return jax.jit(lambda flat, frame: system.flow.conserved(layout.unravel(flat), frame))
 
@@ -69,7 +69,7 @@ def read_signals(observables: Mapping[str, Any], names: tuple[str, ...], places:
 
 
 @by_code
-def flat_readings(system: System, layout: Layout, names: tuple[str, ...]):
+def flat_readings(system: System, layout: TreeLayout, names: tuple[str, ...]):
     """(flat state, frame, places) -> the numbers that marks look at; other observables are not computed."""
 
     def read(flat, frame, places):

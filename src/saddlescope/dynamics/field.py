@@ -13,7 +13,7 @@ from saddlescope.core.parts import HasJacobian
 from saddlescope.core.stage import Mark
 from saddlescope.core.start import Start
 from saddlescope.core.system import System
-from saddlescope.core.tree import Layout, layout_of, ravel
+from saddlescope.core.tree import TreeLayout, layout_of, ravel
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Field:
     system: System
     frame: Any
     origin: np.ndarray
-    layout: Layout
+    layout: TreeLayout
     scale: float | None
     _last: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 

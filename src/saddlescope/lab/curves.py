@@ -39,7 +39,7 @@ class Curve(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-class Records(NamedTuple):
+class LogRows(NamedTuple):
     """rows: where each stands, and its columns.  log: written by a run that may have been resumed."""
 
     names: list[str]
@@ -54,7 +54,7 @@ def read_curve(path: Path, time: str | None = None, loss: str | None = None) -> 
     suffix = path.suffix.lower()
     if suffix == ".nc":
         return _from_netcdf(_existing(path), time or "time", loss or "loss")
-    readers: dict[str, Callable[[Path], Records]] = {
+    readers: dict[str, Callable[[Path], LogRows]] = {
         ".csv": lambda path: _separated(path, ","),
         ".tsv": lambda path: _separated(path, "\t"),
         ".jsonl": _json_lines,
@@ -76,7 +76,7 @@ def _existing(path: Path) -> Path:
 # ---- formats ---------------------------------------------------------------------------------------------
 
 
-def _separated(path: Path, delimiter: str) -> Records:
+def _separated(path: Path, delimiter: str) -> LogRows:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.reader(file, delimiter=delimiter)
@@ -91,10 +91,10 @@ def _separated(path: Path, delimiter: str) -> Records:
         cells = [*row, *[None] * (len(header) - len(row))]  # a row that ends early is an error, an empty cell is not
         # Backwards: of columns with the same name the first counts.
         rows.append((f"line {line}", dict(zip(reversed(header), reversed(cells[: len(header)]), strict=True))))
-    return Records(list(dict.fromkeys(header)), rows, log=False)
+    return LogRows(list(dict.fromkeys(header)), rows, log=False)
 
 
-def _json_lines(path: Path) -> Records:
+def _json_lines(path: Path) -> LogRows:
     rows = []
     with path.open("rb") as file:
         for line, content in enumerate(file, start=1):
@@ -109,7 +109,7 @@ def _json_lines(path: Path) -> Records:
     return _records_of_a_log(path, rows)
 
 
-def _json_records(path: Path) -> Records:
+def _json_records(path: Path) -> LogRows:
     try:
         found = json.loads(path.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:
@@ -129,10 +129,10 @@ def _json_records(path: Path) -> Records:
     return _records_of_a_log(path, rows)
 
 
-def _records_of_a_log(path: Path, rows: list[tuple[str, dict[str, Any]]]) -> Records:
+def _records_of_a_log(path: Path, rows: list[tuple[str, dict[str, Any]]]) -> LogRows:
     if not rows:
         raise BadArgument(f"cannot read {path}: it holds no records")
-    return Records(list(dict.fromkeys(name for _, record in rows for name in record)), rows, log=True)
+    return LogRows(list(dict.fromkeys(name for _, record in rows for name in record)), rows, log=True)
 
 
 def _flat(record: Any, prefix: str = "") -> dict[str, Any]:
@@ -196,7 +196,7 @@ def _only_loss(path: Path, scalars: dict[str, list[tuple[int, float]]]) -> str:
 # ---- columns ---------------------------------------------------------------------------------------------
 
 
-def _from_records(path: Path, records: Records, time: str | None, loss: str | None) -> Curve:
+def _from_records(path: Path, records: LogRows, time: str | None, loss: str | None) -> Curve:
     for name in (time, loss):
         if name is not None and name not in records.names:
             raise unknown("column", name, records.names)
@@ -227,7 +227,7 @@ def _from_records(path: Path, records: Records, time: str | None, loss: str | No
     return Curve(table[:, 0], table[:, 1], chosen_time, chosen_loss, tuple(notes))
 
 
-def _chosen(path: Path, records: Records, time: str | None, loss: str | None) -> tuple[str, str, list[str]]:
+def _chosen(path: Path, records: LogRows, time: str | None, loss: str | None) -> tuple[str, str, list[str]]:
     """The first pair of names, by their order of preference, that enough rows hold together; and what was guessed."""
     times = [time] if time else _preferred(TIMES, records.names)
     losses = [loss] if loss else _loss_names(records.names)
@@ -248,7 +248,7 @@ def _chosen(path: Path, records: Records, time: str | None, loss: str | None) ->
     return a, b, [f"read {b!r} over {a!r}{others}; other columns are chosen with --loss and --time"]
 
 
-def _together(records: Records, *names: str) -> Iterator[bool]:
+def _together(records: LogRows, *names: str) -> Iterator[bool]:
     """One True for each row that has a number in every one of these columns."""
     for _, record in records.rows:
         if all(_number(record.get(name)) is not None for name in names):

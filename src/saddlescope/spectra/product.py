@@ -12,6 +12,9 @@ from .matrix import Spectrum
 from .rounding import rounding_error
 from .top import Triplets
 
+LARGEST = 1e140
+"""Entries up to which squares, and sums of many, are numbers."""
+
 DRAWS, MARGIN = 4, 1.3
 """Draws of the rounding errors of a product's factors, and how far above the largest of them the floor is put: power
 iteration stops up to 5% short, and where one huge weight dominates, its error may be 1.25 times what four draws
@@ -30,6 +33,12 @@ class ProductChange:
                 raise ValueError(f"{name} is stored as {values.dtype}, which is no float format known here")
             if not np.isfinite(values.astype(np.float64)).all():
                 raise ValueError(f"{name} holds numbers that are not finite")
+        sizes = [float(np.abs(values.astype(np.float64)).max(initial=0.0)) for values in (b, a)]
+        if max(sizes[1], abs(scaling) * sizes[0], abs(scaling) * sizes[0] * sizes[1]) > LARGEST:
+            raise ValueError(
+                f"scaling {scaling:.3g} times B A, with entries up to {sizes[0]:.3g} and {sizes[1]:.3g}, "
+                "is too large for numbers of 64 bits"
+            )
         self.stored = b, a.T
         self.left, self.right = scaling * b.astype(np.float64), a.T.astype(np.float64)
         self.scaling = scaling

@@ -10,7 +10,10 @@ import numpy as np
 
 
 def stable_rank(singular_values: np.ndarray, energy: np.ndarray | float | None = None) -> np.ndarray:
-    """‖A‖_F² / ‖A‖₂²; zero for a zero matrix."""
+    """‖A‖_F² / ‖A‖₂², of descending `singular_values`; zero for a zero matrix.
+
+    Leading axes are kept. energy: the sum of all squares, where only the top is given.
+    """
     s, total = _with_energy(singular_values, energy)
     top = s[..., 0] ** 2 if s.shape[-1] else np.zeros(s.shape[:-1])
     return np.divide(total, top, out=np.zeros_like(total), where=top > 0)

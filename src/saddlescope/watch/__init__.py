@@ -14,37 +14,8 @@ SaddleCallback goes into a transformers Trainer, LightningCallback into a Lightn
 trees of jax. Names are loaded when they are first used: importing this room imports none of these libraries.
 """
 
-from __future__ import annotations
+from saddlescope.core.lazy import lazy_names, names_in_stub
 
-from typing import TYPE_CHECKING
-
-from saddlescope.core.lazy import lazy_names
-
-_HOMES = {
-    "Watch": "watch",
-    "SaddleCallback": "huggingface",
-    "LightningCallback": "lightning",
-    "TreeWatch": "jax_tree",
-    "measure_tree": "jax_tree",
-    "read_watched": "store",
-}
-
-__all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
-    "LightningCallback",
-    "SaddleCallback",
-    "TreeWatch",
-    "Watch",
-    "measure_tree",
-    "read_watched",
-]
-
-
-__getattr__, __dir__ = lazy_names(__name__, _HOMES, __all__)
-
-if TYPE_CHECKING:
-    from .huggingface import SaddleCallback as SaddleCallback
-    from .jax_tree import TreeWatch as TreeWatch
-    from .jax_tree import measure_tree as measure_tree
-    from .lightning import LightningCallback as LightningCallback
-    from .store import read_watched as read_watched
-    from .watch import Watch as Watch
+_HOMES = names_in_stub(__file__)
+__all__ = sorted(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

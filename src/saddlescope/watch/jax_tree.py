@@ -11,11 +11,11 @@ import jax
 import numpy as np
 
 from saddlescope.core.errors import BadArgument, unknown
-from saddlescope.spectra.layouts import Layout, find_layout
+from saddlescope.spectra.layouts import HeadLayout, find_layout
 
 from .background import beside
 from .measure import METHODS, Measurement, Weights, measure, wide_numpy
-from .run import Run
+from .run import WatchedRun
 from .schedule import Schedule
 
 
@@ -26,12 +26,12 @@ def named_leaves(params: Any) -> dict[str, Any]:
     return {name: leaf for name, leaf in named.items() if hasattr(leaf, "shape") and hasattr(leaf, "dtype")}
 
 
-def measure_tree(params0: Any, params1: Any, layout: Layout, modes: int = 32) -> Measurement:
+def measure_tree(params0: Any, params1: Any, layout: HeadLayout, modes: int = 32) -> Measurement:
     """The change of every head from one tree to the other, on the CPU, to the last digits."""
     return measure(layout.layers, Weights(named_leaves(params0)), Weights(named_leaves(params1)), modes)
 
 
-class TreeWatch(Run):
+class TreeWatch(WatchedRun):
     """A `Watch` for jax: the parameters are given at every step, since jax does not change them in place.
 
     params: nested dictionaries, or any tree; named by the path to each array, joined with dots.

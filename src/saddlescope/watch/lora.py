@@ -22,7 +22,7 @@ class Factor(NamedTuple):
     scaling: float
 
 
-class Adapter(NamedTuple):
+class AddedProducts(NamedTuple):
     """The products that are added to the weight `key`; transposed where that is stored [in, out]."""
 
     key: str
@@ -30,7 +30,7 @@ class Adapter(NamedTuple):
     transposed: bool
 
     @classmethod
-    def read(cls, fields: Any) -> Adapter:
+    def read(cls, fields: Any) -> AddedProducts:
         """From the lists that JSON makes of it."""
         key, factors, transposed = fields
         return cls(key, tuple(Factor(*factor) for factor in factors), transposed)
@@ -58,7 +58,7 @@ class Adapter(NamedTuple):
         return np.concatenate(left, 1), np.concatenate(right, 1)
 
 
-def find_adapters(model: Any, names: Collection[str], plain: Callable[[str], str]) -> list[Adapter]:
+def find_adapters(model: Any, names: Collection[str], plain: Callable[[str], str]) -> list[AddedProducts]:
     """Every linear module with active, unmerged factors, by what PEFT's modules are made of: PEFT is not imported.
 
     names: of all tensors.  plain: a module's name -> the same without wrappers.
@@ -77,11 +77,11 @@ def find_adapters(model: Any, names: Collection[str], plain: Callable[[str], str
             if getattr(getattr(module.lora_A[a], "weight", None), "ndim", 0) == 2
         )
         if factors:
-            found.append(Adapter(key, factors, bool(getattr(module, "fan_in_fan_out", False))))
+            found.append(AddedProducts(key, factors, bool(getattr(module, "fan_in_fan_out", False))))
     return found
 
 
-def adapter_notes(model: Any, adapters: Collection[Adapter]) -> list[str]:
+def adapter_notes(model: Any, adapters: Collection[AddedProducts]) -> list[str]:
     """What the factors leave out."""
     notes = []
     if adapters:

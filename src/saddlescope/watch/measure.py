@@ -15,7 +15,7 @@ from saddlescope.spectra.heads import CIRCUITS, changed_spectra, circuits, few_h
 from saddlescope.spectra.layouts import AttentionLayer, HeadWeights
 from saddlescope.spectra.ranks import entropy_rank, stable_rank
 
-from .lora import Adapter
+from .lora import AddedProducts
 
 DIVERGED = "diverged"
 
@@ -30,7 +30,7 @@ class Weights(NamedTuple):
     """tensors: by name, in the precision they have.  adapters: what LoRA adds to them."""
 
     tensors: Mapping[str, Any]
-    adapters: Sequence[Adapter] = ()
+    adapters: Sequence[AddedProducts] = ()
 
 
 class Measurement(NamedTuple):

@@ -12,7 +12,7 @@ import numpy as np
 
 from saddlescope.checkpoints.documents import read_object
 from saddlescope.checkpoints.hub import locate
-from saddlescope.checkpoints.layout import NOT_WEIGHTS, PICKLES, SAFETENSORS, SHARD
+from saddlescope.checkpoints.weight_files import NOT_WEIGHTS, PICKLES, SAFETENSORS, SHARD
 from saddlescope.core.errors import BadArgument
 
 from .integrity import Finding

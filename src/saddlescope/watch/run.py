@@ -11,20 +11,20 @@ import numpy as np
 
 import saddlescope
 from saddlescope.core.errors import BadArgument
-from saddlescope.spectra.layouts import Layout
+from saddlescope.spectra.layouts import HeadLayout
 
 from .background import Worker
-from .lora import Adapter
+from .folder import Record, WatchFolder
+from .lora import AddedProducts
 from .measure import Measurement, Weights, start_norms
 from .schedule import Schedule
-from .store import Record, Store
 from .trajectory import HeadStage, head_stages, trajectory
 
 if TYPE_CHECKING:
     import xarray
 
 
-class Run:
+class WatchedRun:
     """A folder that fills with measured steps. Subclasses say where weights come from."""
 
     def __init__(
@@ -35,7 +35,7 @@ class Run:
         self.schedule, self.modes = schedule, modes
         self.active = active
         """False on all but one process of a distributed run: they measure and write nothing."""
-        self._store = Store(folder)
+        self._store = WatchFolder(folder)
         self._worker = Worker(background)
         self._last: int | None = None  # the last step that was named
         self._next = 0
@@ -52,7 +52,7 @@ class Run:
 
     def _open(
         self,
-        layout: Layout,
+        layout: HeadLayout,
         seen: Weights,
         arrays: Mapping[str, np.ndarray],
         notes: Sequence[str],
@@ -87,7 +87,7 @@ class Run:
             self._store.sweep()
             tensors = load(self._store.start)
             self._same_start = all(bool((tensors[name] == seen.tensors[name]).all()) for name in arrays)
-            origin = Weights(tensors, [Adapter.read(fields) for fields in before["adapters"]])
+            origin = Weights(tensors, [AddedProducts.read(fields) for fields in before["adapters"]])
             self._meta = meta | {name: before[name] for name in ("start", "start_norms", "adapters")}
             self._store.write_meta(self._meta)
         else:

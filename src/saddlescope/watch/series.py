@@ -25,10 +25,10 @@ from saddlescope.spectra.factored import spectrum
 from saddlescope.spectra.heads import CIRCUITS, changed_spectra, circuits, few_heads, widened
 from saddlescope.spectra.layouts import AttentionLayer, find_layout
 
+from .folder import Record
 from .integrity import Finding, Scan, check, scan
 from .measure import METHODS, filled
 from .order import find_series
-from .store import Record
 from .trajectory import HeadStage, head_stages, trajectory
 
 if TYPE_CHECKING:
@@ -110,6 +110,7 @@ def read_series(
 
     folders: checkpoints, or one folder that holds them.  steps: one for each, instead of those in their names.
     mapping: where attention weights are, for a model whose names are not known here.  modes: singular values kept.
+    tick: hears of the progress.
     """
     if not isinstance(modes, int) or modes < 1:
         raise BadArgument(f"`modes` must be the number of singular values to keep, at least 1, got {modes!r}")

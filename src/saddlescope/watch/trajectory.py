@@ -13,7 +13,7 @@ from saddlescope.core.stage import Stage
 from saddlescope.spectra.heads import CIRCUITS
 from saddlescope.spectra.ranks import stable_rank
 
-from .store import Record
+from .folder import Record
 
 if TYPE_CHECKING:
     import xarray

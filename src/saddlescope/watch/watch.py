@@ -12,9 +12,10 @@ import torch
 
 from saddlescope.core.errors import BadArgument, unknown
 from saddlescope.spectra.arrays import numpy_of
-from saddlescope.spectra.layouts import Layout, find_layout
+from saddlescope.spectra.layouts import HeadLayout, find_layout
 
 from .background import beside
+from .folder import WatchFolder
 from .lora import MARK, adapter_notes, find_adapters
 from .measure import METHODS, Measurement, Weights, measure, wide_numpy
 from .parameters import (
@@ -29,12 +30,11 @@ from .parameters import (
     trouble,
     unwrap,
 )
-from .run import Run
+from .run import WatchedRun
 from .schedule import Schedule
-from .store import Store
 
 
-class Watch(Run):
+class Watch(WatchedRun):
     """Measures how far, and in how many directions, each head's QK and OV products have moved from the start.
 
     model: any torch module; wrappers of data parallelism, torch.compile and PEFT are seen through.
@@ -104,7 +104,7 @@ class Watch(Run):
     def taken_up(cls, model: Any, folder: str, step: int, **options: Any) -> Watch:
         """For a trainer that begins at step 0, an earlier run then being set aside, or goes on from a checkpoint."""
         if step == 0:
-            Store(folder).set_aside()
+            WatchFolder(folder).set_aside()
         watch = cls(model, folder=folder, start=step, **options)
         watch.resume_from(step)
         return watch
@@ -153,7 +153,7 @@ class Watch(Run):
 
     def _find_layout(
         self, tensors: Mapping[str, torch.Tensor], mapping: Mapping[str, Any] | None, heads: int | None
-    ) -> Layout:
+    ) -> HeadLayout:
         config = config_of(self._model)
         if heads is None and not config and mapping is None:
             heads = heads_of_modules(self._model)

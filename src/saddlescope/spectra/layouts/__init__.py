@@ -7,6 +7,6 @@ A new naming is one row in `schemes.py`; a new order inside a fused tensor is on
 """
 
 from saddlescope.spectra.layouts.find import find_layout
-from saddlescope.spectra.layouts.layer import AttentionLayer, HeadWeights, Layout
+from saddlescope.spectra.layouts.layer import AttentionLayer, HeadLayout, HeadWeights
 
-__all__ = ["AttentionLayer", "HeadWeights", "Layout", "find_layout"]
+__all__ = ["AttentionLayer", "HeadLayout", "HeadWeights", "find_layout"]

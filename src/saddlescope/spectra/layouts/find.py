@@ -8,7 +8,7 @@ from typing import Any
 
 from saddlescope.core.errors import BadArgument
 from saddlescope.spectra.layouts.heads import Number, Rows, Shapes, count_heads, fill_in, hint, rows_of, section
-from saddlescope.spectra.layouts.layer import AttentionLayer, Layout
+from saddlescope.spectra.layouts.layer import AttentionLayer, HeadLayout
 from saddlescope.spectra.layouts.mapping import EXAMPLE, read_mapping, some_names
 from saddlescope.spectra.layouts.notes import Seen, take_notes
 from saddlescope.spectra.layouts.places import Place, find_places, name_stacks, plain_names
@@ -22,7 +22,7 @@ def find_layout(
     shapes: Mapping[str, tuple[int, ...]],
     config: Mapping[str, Any] | None = None,
     mapping: Mapping[str, Any] | None = None,
-) -> Layout:
+) -> HeadLayout:
     """Every attention layer of a model, from the names and shapes of its tensors.
 
     `config` is the content of config.json. `mapping` describes a model of one's own; its `heads` alone completes
@@ -63,7 +63,7 @@ def find_layout(
     layers = tuple(layer for seen in stacks.values() for layer in seen.layers)
     family = str(model_type or max(stacks.values(), key=lambda seen: len(seen.layers)).place.scheme.family)
     notes = [*take_notes(stacks), *omissions, *_absent(stacks), *_misnamed(model_type, stacks)]
-    return Layout(family, layers, tuple(notes))
+    return HeadLayout(family, layers, tuple(notes))
 
 
 class _Reader:

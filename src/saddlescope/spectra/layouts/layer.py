@@ -8,7 +8,7 @@ from typing import Any
 
 from saddlescope.spectra.layouts.rules import RULES, HeadWeights, rows_first
 
-__all__ = ["AttentionLayer", "HeadWeights", "Layout"]
+__all__ = ["AttentionLayer", "HeadLayout", "HeadWeights"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class AttentionLayer:
 
 
 @dataclass(frozen=True)
-class Layout:
+class HeadLayout:
     """All attention layers of a model, and what their products leave out."""
 
     family: str  # the config's model_type; without one, the family whose names these are

@@ -13,7 +13,7 @@ from torch import distributed
 from saddlescope.core.errors import BadArgument
 
 
-class Place(NamedTuple):
+class Process(NamedTuple):
     """Where this process computes, and which of how many it is."""
 
     device: torch.device
@@ -40,12 +40,12 @@ def processes() -> int:
 
 
 @contextmanager
-def taking_place(device: str) -> Iterator[Place]:
+def taking_part(device: str) -> Iterator[Process]:
     """Under torchrun, which sets RANK, WORLD_SIZE and LOCAL_RANK, each process has its own GPU, or shares the CPU."""
     world = processes()
     cuda = device == "cuda"
     if world == 1:
-        yield Place(torch.device(device))
+        yield Process(torch.device(device))
         return
     local = int(os.environ.get("LOCAL_RANK", "0"))
     if cuda and local >= torch.cuda.device_count():
@@ -54,6 +54,6 @@ def taking_place(device: str) -> Iterator[Place]:
         torch.cuda.set_device(local)
     distributed.init_process_group("nccl" if cuda else "gloo")
     try:
-        yield Place(torch.device("cuda", local) if cuda else torch.device("cpu"), distributed.get_rank(), world)
+        yield Process(torch.device("cuda", local) if cuda else torch.device("cpu"), distributed.get_rank(), world)
     finally:
         distributed.destroy_process_group()

@@ -25,7 +25,7 @@ from .feed import Batch, Feed, images_of
 from .images import Images
 from .needs import device_of
 from .network import VisionTransformer, initialize
-from .processes import Place, taking_place
+from .processes import Process, taking_part
 from .schedule import learning_rate
 from .spec import ViTSpec
 from .truncation import Judgement, Weights
@@ -80,8 +80,8 @@ def train(
     that begins with these weights; what then requires no gradient is not trained.  schedule: "log" watches at the steps
     1, 2, 4, ... too, not only at the end of every epoch.
     """
-    with taking_place(device_of(spec)) as place, kept(folder) as home:
-        return _Training(spec, seed, images, home, place, start, adapt, schedule).run(tick)
+    with taking_part(device_of(spec)) as process, kept(folder) as home:
+        return _Training(spec, seed, images, home, process, start, adapt, schedule).run(tick)
 
 
 def kept(folder: Path | None) -> AbstractContextManager[Any]:
@@ -96,35 +96,37 @@ class _Training:
         seed: int,
         images: Images,
         folder: str | Path,
-        place: Place,
+        process: Process,
         start: Weights | None,
         adapt: Adapt,
         schedule: Literal["every", "log"],
     ):
         began = time.perf_counter()
-        self.spec, self.place, self.folder, self.schedule = spec, place, Path(folder), schedule
+        self.spec, self.process, self.folder, self.schedule = spec, process, Path(folder), schedule
         self.identity = f"{spec.digest} seed {seed}"
         channels, height, width = images.train_pixels.shape[1:]
-        _check_sizes(spec, images, place.world)
+        _check_sizes(spec, images, process.world)
         network = VisionTransformer(spec, channels, height, width, images.classes)
         initialize(network, spec.init_scale, torch.Generator().manual_seed(seed))
         if start is not None:
             network.load_state_dict(dict(start))
-        self.model = adapt(network).to(place.device)
+        self.model = adapt(network).to(process.device)
         self.start = self._weights()
-        cuda = place.device.type == "cuda"
+        cuda = process.device.type == "cuda"
         # On a GPU the rate is a tensor, so that its change does not wait for the steps under way.
-        rate = torch.tensor(0.0, device=place.device) if cuda else 0.0
+        rate = torch.tensor(0.0, device=process.device) if cuda else 0.0
         trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         self.optimizer = torch.optim.Adam(trained, lr=rate, fused=cuda, capturable=cuda)
-        self.feed = Feed(images.train_pixels, images.train_labels, place.device, spec.augment, place.rank, place.world)
-        self.test = Feed(images.test_pixels, images.test_labels, place.device, False)
+        self.feed = Feed(
+            images.train_pixels, images.train_labels, process.device, spec.augment, process.rank, process.world
+        )
+        self.test = Feed(images.test_pixels, images.test_labels, process.device, False)
         self.steps_per_epoch = len(images.train_labels) // spec.batch_size
         self.mean, self.deviation = (
-            torch.tensor(values, dtype=torch.float32, device=place.device).view(1, -1, 1, 1)
+            torch.tensor(values, dtype=torch.float32, device=process.device).view(1, -1, 1, 1)
             for values in _moments(images.train_pixels)
         )
-        shared = DistributedDataParallel(self.model) if place.world > 1 else self.model
+        shared = DistributedDataParallel(self.model) if process.world > 1 else self.model
         self.score = self._scorer(shared)
         if cuda:
             torch.compiler.reset()  # what earlier networks of this process compiled counts against a limit
@@ -137,7 +139,7 @@ class _Training:
     def _scorer(self, network: torch.nn.Module) -> Any:
         """batch -> (mean loss, number of right answers)."""
         narrow = self.spec.precision == "bfloat16"
-        kind = self.place.device.type
+        kind = self.process.device.type
 
         def score(batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
             images = (images_of(batch).float() - self.mean) / self.deviation
@@ -181,10 +183,10 @@ class _Training:
                     saving = last_saved - now
                 share = (epoch + 1 - first) / (self.spec.epochs - first)
                 tick((epoch + 1) / self.spec.epochs, self._words(epoch + 1, watch, (now - began) * (1 / share - 1)))
-            if self.place.device.type == "cuda":
+            if self.process.device.type == "cuda":
                 torch.cuda.synchronize()
             self.seconds["training"] = before + time.perf_counter() - began
-            if not self.place.leads:
+            if not self.process.leads:
                 return None
             watched = watch.trajectory
         end = self._weights() if result == "finished" else self.start
@@ -221,7 +223,7 @@ class _Training:
 
     def _compile(self) -> None:
         """Compiling is no training: one batch forth and back, whose gradients are thrown away."""
-        if self.place.device.type != "cuda":
+        if self.process.device.type != "cuda":
             return
         began = time.perf_counter()
         batch = next(self.feed.epoch(0, self.spec.data_seed, self.spec.batch_size))
@@ -232,7 +234,7 @@ class _Training:
 
     def _epoch(self, epoch: int, watch: Watch) -> tuple[float, float]:
         """Mean loss and accuracy over the epoch's own steps."""
-        spec, total = self.spec, torch.zeros(2, device=self.place.device)
+        spec, total = self.spec, torch.zeros(2, device=self.process.device)
         self.model.train()
         for number, batch in enumerate(self.feed.epoch(epoch, spec.data_seed, spec.batch_size)):
             step = epoch * self.steps_per_epoch + number
@@ -245,7 +247,7 @@ class _Training:
             if number + 1 < self.steps_per_epoch:  # the last step is measured when the mean loss is known
                 self._measure(watch, step + 1)
         count = self.steps_per_epoch * spec.batch_size
-        loss_sum, right_sum = self.place.summed(total).tolist()
+        loss_sum, right_sum = self.process.summed(total).tolist()
         return loss_sum / count, right_sum / count
 
     def _set_rate(self, step: int) -> None:
@@ -259,7 +261,7 @@ class _Training:
 
     @torch.no_grad()
     def _evaluated(self, feed: Feed, most: int) -> tuple[float, float]:
-        total, count = torch.zeros(2, device=self.place.device), 0
+        total, count = torch.zeros(2, device=self.process.device), 0
         self.model.eval()
         for batch in feed.plain(JUDGED_AT_ONCE, most):
             loss, right = self.plain_score(batch)
@@ -279,7 +281,7 @@ class _Training:
         self.seconds["spectra"] += time.perf_counter() - began
 
     def _save(self, watch: Watch, epoch: int) -> None:
-        if self.place.leads:
+        if self.process.leads:
             watch.state()  # what the checkpoint builds on is on disk before it
             path = self.folder / "checkpoint.safetensors"
             checkpoint.save(path, self.identity, epoch, self.seconds, self.model, self.optimizer, self.curves)
@@ -297,9 +299,9 @@ class _Training:
         )
 
     def _device_name(self) -> str:
-        device = self.place.device
+        device = self.process.device
         name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
-        return f"{self.place.world} x {name}" if self.place.world > 1 else name
+        return f"{self.process.world} x {name}" if self.process.world > 1 else name
 
 
 def _check_sizes(spec: ViTSpec, images: Images, world: int) -> None:

@@ -15,14 +15,14 @@ NOTICEABLE = 1e-5
 """|u| or |v| above which the paper perturbs a weight."""
 
 
-class Place(NamedTuple):
+class PlateauPoint(NamedTuple):
     """A moment of an undisturbed run on a plateau."""
 
     plateau: Plateau
     logs: Logs
 
 
-def on_plateau(unit: Logs, steps: Sequence[Step], stage: int, moment: float, scale: float) -> Place:
+def on_plateau(unit: Logs, steps: Sequence[Step], stage: int, moment: float, scale: float) -> PlateauPoint:
     """Where a run is after `stage` stages, at this share of the way to the next, by Algorithm 1 to leading order.
 
     Exact for the active coordinates; logarithms of the others are right to O(1), against B: this decides only how far
@@ -33,10 +33,10 @@ def on_plateau(unit: Logs, steps: Sequence[Step], stage: int, moment: float, sca
     exponents = steps[stage].exponents + here.force * (1 - moment) * (steps[stage].time - begin)
     rise = -scale * exponents
     logs = Logs(rise, unit.whole - 2 * scale - rise)
-    return Place(here, logs.anchored(here.support, here.product[here.support]))
+    return PlateauPoint(here, logs.anchored(here.support, here.product[here.support]))
 
 
-def kicked(place: Place, entering: Sequence[int], how: str, noise: float, seed: int) -> LogState:
+def kicked(place: PlateauPoint, entering: Sequence[int], how: str, noise: float, seed: int) -> LogState:
     """The place with noise added to u and v: to both alike (signs kept) or, for "noticeable", to each apart."""
     rng = np.random.default_rng((seed, 9))
     first, second = noise * rng.normal(size=(2, len(place.logs.rise)))
@@ -47,7 +47,7 @@ def kicked(place: Place, entering: Sequence[int], how: str, noise: float, seed: 
     return state_of(moved)
 
 
-def _alike(place: Place, noise: np.ndarray) -> Logs:
+def _alike(place: PlateauPoint, noise: np.ndarray) -> Logs:
     product, on = place.plateau.product, place.plateau.support
     return place.logs.anchored(on, np.sign(product[on]) * (np.sqrt(np.abs(product[on])) + noise[on]) ** 2)
 

@@ -20,13 +20,13 @@ NOT_WEIGHTS = re.compile(r"(optimizer|scheduler|scaler|rng_state|random_states|t
 SHARD = re.compile(r"(?P<set>.*)-(?P<number>\d{1,6})-of-(?P<total>\d{1,6})")
 
 
-class Layout(NamedTuple):
+class WeightFiles(NamedTuple):
     folder: Path | None  # None for a file given by itself
     files: tuple[Path, ...]
     promised: Mapping[str, Path]  # which file holds which tensor, if an index says so
 
 
-def find_weights(path: Path) -> Layout:
+def find_weights(path: Path) -> WeightFiles:
     try:
         if path.is_dir():
             return in_folder(path)
@@ -37,7 +37,7 @@ def find_weights(path: Path) -> Layout:
     return from_file(path)._replace(folder=None)
 
 
-def in_folder(folder: Path) -> Layout:
+def in_folder(folder: Path) -> WeightFiles:
     for name in USUAL:
         path = folder / name
         if path.is_symlink() and not path.exists():
@@ -60,22 +60,22 @@ def in_folder(folder: Path) -> Layout:
             check_complete(weights)
             for file in weights:
                 check_link(file, folder)
-            return Layout(folder, tuple(weights), {})
+            return WeightFiles(folder, tuple(weights), {})
     raise no_weights(folder, entries)
 
 
-def from_file(path: Path) -> Layout:
+def from_file(path: Path) -> WeightFiles:
     check_link(path, path.parent)
-    return indexed(path) if path.name.endswith(INDEX) else Layout(path.parent, (path,), {})
+    return indexed(path) if path.name.endswith(INDEX) else WeightFiles(path.parent, (path,), {})
 
 
-def indexed(path: Path) -> Layout:
+def indexed(path: Path) -> WeightFiles:
     """The shards that the index at `path` names, each inside the folder of the index."""
     shard_of = read_object(path).get("weight_map")
     if not isinstance(shard_of, dict) or not shard_of or not all(isinstance(name, str) for name in shard_of.values()):
         raise BadArgument(f"{path} must map each tensor to its file under 'weight_map': restore or delete the index")
     shards = {name: shard(path, name) for name in sorted(set(shard_of.values()))}
-    return Layout(path.parent, tuple(shards.values()), {tensor: shards[name] for tensor, name in shard_of.items()})
+    return WeightFiles(path.parent, tuple(shards.values()), {tensor: shards[name] for tensor, name in shard_of.items()})
 
 
 def shard(index: Path, name: str) -> Path:

@@ -38,7 +38,7 @@ class Record(NamedTuple):
     lora_singular_values: np.ndarray
 
 
-class Store:
+class WatchFolder:
     def __init__(self, folder: str | Path):
         self.folder = Path(folder)
         self.start, self._meta, self._steps = (
@@ -134,5 +134,5 @@ def read_watched(folder: str | Path) -> xarray.Dataset:
     """The trajectory of a watched run, finished or not, from its folder alone."""
     from .trajectory import trajectory
 
-    store = Store(folder)
+    store = WatchFolder(folder)
     return trajectory(store.meta(), [store.read(step) for step in store.steps()], where=str(folder))
