@@ -1,239 +1,224 @@
-"""Flows: levels, solvers, log-time, outcomes as values, ensembles."""
+"""Flows: solvers, log-time, where a run ends, results as values, ensembles."""
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+import saddlescope as ss
 from saddlescope.core.errors import BadArgument
-from saddlescope.core.registry import system
-from saddlescope.core.stage import Prediction
-from saddlescope.core.start import Start
 from saddlescope.dynamics.ensemble import can_run_together, flow_together
 from saddlescope.dynamics.flow import flow
 from saddlescope.dynamics.solvers import Solver, solver
 from saddlescope.dynamics.train import train
 from saddlescope.lab.ensemble import run_seeds
-from saddlescope.lab.outcome import measured_stages
-from saddlescope.lab.run import run_face
 from saddlescope.numerics.integrate import integrate
+from saddlescope.templates.squares import Squares
+from saddlescope.templates.squares.data import State, Weights
+from saddlescope.templates.squares.system import SquaresFlow, SquaresTheory
 
-from .conftest import EXAMPLE
+from .neighbours import Pairs, PairsTheory, tiny
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_plateau_levels(seed):
-    """init_scale 1e-3, next drop more than 1.15 x later: relative 1e-6 against Eq. (5)."""
-    outcome = run_face(system("linear_icl", init_scale=1e-3), "flow", seed)
-    assert outcome.prediction is not None and len(outcome.stages) == 4
-    times = [*(stage.time for stage in outcome.stages), np.inf]
-    for number, (found, expected) in enumerate(zip(outcome.stages, outcome.prediction.stages, strict=True)):
-        if times[number + 1] > 1.15 * times[number]:
-            assert found.loss == pytest.approx(expected.loss, rel=1e-6)
-    assert outcome.conserved_drift is not None and outcome.conserved_drift < 1e-7
+def times(stages):
+    return [stage.time for stage in stages]
 
 
 @pytest.mark.parametrize(
     "name", ["explicit", "implicit", "second", Solver("bdf"), Solver("dop853"), Solver("rodas5p-cg")], ids=str
 )
 def test_every_solver_tells_the_same_story(name):
-    chosen = system("linear_icl", "tiny")
-    expected = measured_stages(flow(chosen, solver="tight"), chosen.predict(chosen.start(0)))
-    found = measured_stages(flow(chosen, solver=name), chosen.predict(chosen.start(0)))
-    for one, other in zip(found, expected, strict=True):
-        # BDF's order is low: its steps add up to 1e-5 of a plateau.
-        assert one.time == pytest.approx(other.time, rel=1e-4 if getattr(name, "method", "") == "bdf" else 1e-5)
+    found = ss.run(tiny(Pairs), "flow", solver=name)
+    assert found.result == "finished" and found.prediction is not None
+    # BDF's order is low: its steps add up to 1e-5 of a plateau.
+    tolerance = 1e-4 if getattr(name, "method", "") == "bdf" else 1e-5
+    assert times(found.stages) == pytest.approx(times(found.prediction.stages), rel=tolerance)
 
 
-class WarpedSquares(EXAMPLE.Squares):
-    name = "squares/warped"
+class LogTime(Squares):
+    name = "squares/log_time"
 
-    def warp(self, frame):
-        return 0.1
+    @ss.part
+    class flow(SquaresFlow):
+        log_time = 0.1
 
 
-class JaxSquares(EXAMPLE.Squares):
+class InJax(Squares):
     name = "squares/jax"
-    arrays = "jax"
 
-    def velocity(self, state, frame):
-        import jax.numpy as jnp
+    @ss.part
+    class flow(SquaresFlow):
+        arrays = "jax"
 
-        return EXAMPLE.State(2 * state.p * jnp.subtract(frame.p, state.p))
+        def velocity(self, state, frame):
+            import jax.numpy as jnp
+
+            return State(2 * state.p * jnp.subtract(frame.p, state.p))
 
 
-@pytest.mark.parametrize("kind", [EXAMPLE.Squares, WarpedSquares, JaxSquares])
+@pytest.mark.parametrize("kind", [Squares, LogTime, InJax])
 @pytest.mark.parametrize("name", ["default", "explicit"])
 def test_logistic_growth_has_its_closed_form(kind, name):
     """In plain time and in log-time, by NumPy and by jax: crossings at log(s/p0 − 1)/(2s) to the solver's tolerance."""
-    chosen = kind()
-    start = chosen.start(0)
-    prediction = chosen.predict(start)
-    trajectory = flow(chosen, solver=name)
-    assert trajectory.attrs["result"] == "finished"
-    for found, expected in zip(measured_stages(trajectory, prediction), prediction.stages, strict=True):
-        assert found.time == pytest.approx(expected.time, rel=1e-7)
-    s, p0, t = start.frame.p, start.point.u**2, trajectory["time"].values[:, None]
-    exact = s / (1 + (s / p0 - 1) * np.exp(-2 * s * t))
-    assert trajectory["p"].values == pytest.approx(exact, abs=1e-6)
+    run = ss.run(kind(), "flow", solver=name)
+    assert run.result == "finished" and run.prediction is not None and len(run.stages) == 3
+    assert times(run.stages) == pytest.approx(times(run.prediction.stages), rel=1e-7)
+    start = run.system.start(0)
+    s, p0, t = start.frame.p, start.point.u**2, run.series("time")[:, None]
+    assert run.series("p") == pytest.approx(s / (1 + (s / p0 - 1) * np.exp(-2 * s * t)), abs=1e-6)
 
 
-class Exploding(EXAMPLE.Squares):
+# ---- where a run ends
+
+
+class Exploding(Squares):
     """p' = p²: reaches infinity at 1/p(0)."""
 
     name = "squares/exploding"
+    theory = None
 
-    def velocity(self, state, frame):
-        return EXAMPLE.State(state.p**2)
-
-    def predict(self, start):
-        return dataclasses.replace(super().predict(start), marks=(), stages=())
+    @ss.part
+    class flow(SquaresFlow):
+        def velocity(self, state, frame):
+            return State(state.p**2)
 
 
 @pytest.mark.parametrize("name", ["default", "explicit"])
 def test_divergence_is_a_result(name):
-    chosen = Exploding(EXAMPLE.SquaresSpec(horizon=1e9, init_scale=1.0))
-    result = flow(chosen, solver=solver(name, max_steps=20_000)).attrs["result"]
+    result = flow(tiny(Exploding, horizon=1e9, init_scale=0.1), solver=solver(name, max_steps=20_000)).attrs["result"]
     assert result.split(":")[0].split(" ")[0] in ("diverged", "solver_failed", "max_steps_reached")
-    assert not result.startswith("finished")
 
 
 def test_short_horizon_says_what_would_suffice():
-    result = run_face(system("linear_icl", horizon=5000.0), "flow").result
-    assert result.startswith("horizon_too_short: saw 1 of 4 stages")
+    result = ss.run(tiny(horizon=5.0), "flow").result
+    assert result.startswith("horizon_too_short: saw 1 of 2 stages")
     enough = float(result.split("horizon=")[1].split()[0])
-    assert run_face(system("linear_icl", horizon=enough), "flow").result == "finished"
+    assert ss.run(tiny(horizon=enough), "flow").result == "finished"
 
 
 @pytest.mark.parametrize("run", [flow, train])
 def test_a_prediction_that_nobody_asked_for_is_not_made(run, monkeypatch):
     """Where the Spec says how long a run is, theory is not needed for it."""
-    chosen = system("linear_icl", "tiny", horizon=50.0)
-    monkeypatch.setattr(type(chosen), "predict", lambda *_: pytest.fail("predicted"))
-    monkeypatch.setattr(type(chosen), "landmarks", lambda *_: pytest.fail("landmarks"))
-    assert run(chosen).attrs["result"] == "finished"
+    monkeypatch.setattr(PairsTheory, "predict", lambda *_: pytest.fail("predicted"))
+    monkeypatch.setattr(PairsTheory, "landmarks", lambda *_: pytest.fail("landmarks"))
+    assert run(tiny(Pairs, horizon=5.0)).attrs["result"] == "finished"
 
 
-def test_start_below_a_level_counts_as_its_passage():
-    """A large start may begin below the first midpoint: all faces then see that stage at time zero."""
-    chosen = system("linear_icl", eigenvalues=(0.4, 0.3), heads=2, context_length=5, init_scale=3.0)
-    for face in ("flow", "train"):
-        outcome = run_face(chosen, face, 0)
-        assert outcome.result.startswith("finished") and outcome.stages[0].time == 0.0
-
-
-def test_stages_are_named_by_what_was_learned():
-    """A head that starts along e_2 learns it first: the drop is called so, and the order of the paper is refuted."""
-    from saddlescope.core.claim import judge_run
-    from saddlescope.lab.judge import evidence_of
-
-    chosen = system("linear_icl", eigenvalues=(0.3, 0.28), heads=2)
-    start = chosen.start(0)
-    start.point.value[:] = [[0.02], [0.001]]
-    start.point.key[:] = start.point.query[:] = [[[0.0, 0.02]], [[0.001, 0.0]]]
-    outcome = run_face(chosen, "flow", start=start)
-    assert [stage.label for stage in outcome.stages] == ["eigenvector 2", "eigenvector 1"]
-    order = next(claim for claim in chosen.claims if claim.name == "order_of_learning")
-    assert judge_run(order, evidence_of(outcome)).verdict == "refuted"
-    usual = run_face(chosen, "flow", 0)
-    assert judge_run(order, evidence_of(usual)).verdict == "supported"
-
-
-def test_claims_about_the_population_are_not_decided_by_a_sample():
-    from saddlescope.lab.judge import judge
-
-    verdicts = {v.claim.name: v.verdict for v in judge(system("linear_icl", sequences=2000, init_scale=0.03))}
-    assert verdicts.pop("conservation") == "supported"
-    assert verdicts.pop("zero_blocks_stay_zero") == "refuted"  # the one statement about samples
-    assert set(verdicts.values()) == {"undecided"}
+@pytest.mark.parametrize("face", ["flow", "train"])
+def test_start_beyond_a_level_counts_as_its_passage(face):
+    """A large start may begin beyond the level of the first stage: all faces then see that stage at time zero."""
+    chosen = tiny()
+    run = ss.run(chosen, face, start=ss.Start(Weights(np.array([1.2, 1e-3])), chosen.start(0).frame))
+    assert run.result == "finished" and len(run.stages) == 2
+    assert run.stages[0].time == 0.0 and (run.stages[1].time or 0) > 6
 
 
 def test_run_without_horizon_is_prolonged():
     """A prediction that is far too early: the run goes on until the last plateau."""
-    chosen = system("linear_icl", "tiny")
-    prediction = chosen.predict(chosen.start(0))
-    early = tuple(dataclasses.replace(stage, time=(stage.time or 0) / 9) for stage in prediction.stages)
-    trajectory = flow(chosen, prediction=dataclasses.replace(prediction, stages=early))
+    chosen = tiny()
+    prediction = ss.predict(chosen)
+    early = tuple(replace(stage, time=(stage.time or 0) / 9) for stage in prediction.stages)
+    trajectory = flow(chosen, prediction=replace(prediction, stages=early))
     assert trajectory.attrs["result"] == "finished"
     assert trajectory.attrs["horizon"] > 1.3 * (early[-1].time or 0)
+    assert prediction.arrival is not None and trajectory["loss"].values[-1] <= prediction.arrival.level
+
+
+@pytest.mark.parametrize("name", ["default", "second", "explicit", "implicit", Solver("rodas5p-cg")], ids=str)
+def test_run_may_end_where_it_arrives(name):
+    """With every solver the run ends at the passage of the mark, long before its horizon."""
+    ending = ss.Ending(horizon=1e5, arrival=ss.Mark("loss", 1e-3), at_once=True)
+    prediction = replace(ss.predict(tiny(Pairs)), ending=ending)
+    run = ss.run(tiny(Pairs), "flow", prediction=prediction, solver=name)
+    assert run.result == "finished" and times(run.stages) == pytest.approx(times(prediction.stages), rel=1e-5)
+    assert run.final_loss == pytest.approx(1e-3, rel=1e-9)
+    assert run.series("time")[-1] == run.trajectory.attrs["horizon"] < 20
 
 
 def test_flow_without_theory_needs_a_horizon():
-    class Mute(EXAMPLE.Squares):
-        def predict(self, start):
-            good = super().predict(start)
-            return dataclasses.replace(good, stages=tuple(dataclasses.replace(s, time=None) for s in good.stages))
+    class Mute(Squares):
+        @ss.part
+        class theory(SquaresTheory):
+            def predict(self, start):
+                good = super().predict(start)
+                return replace(good, stages=tuple(replace(stage, time=None) for stage in good.stages))
 
     with pytest.raises(BadArgument, match="`horizon` must be set"):
-        flow(Mute())
+        flow(tiny(Mute))
+    with pytest.raises(BadArgument, match="`horizon` must be set"):
+        flow(tiny(Exploding))
 
 
-def test_times_scale_with_the_spectrum():
-    """Rescaling Λ by c at fixed tr Λ/λ, and the weights by c^(-1/3) with their fixed point: t -> t c^(-5/3)."""
-    c = 3.0
-    base = system("linear_icl", "tiny")
-    scaled = system("linear_icl", "tiny", eigenvalues=tuple(c * lam for lam in base.spec.eigenvalues))
-    start = base.start(1)
-    # v k q must scale as 1/c; with all three scaled alike, v' = λ² k q scales as c² c^(-2/3), so t as c^(-5/3).
-    moved = Start(type(start.point)(*(part * c ** (-1 / 3) for part in start.point)), scaled.start(1).frame)
-    times = [stage.time for stage in base.predict(start).stages]
-    found = [stage.time for stage in scaled.predict(moved).stages]
-    # 1e-4: where the stage algorithm hands over depends on the solver's steps.
-    assert np.array(found) * c ** (5 / 3) == pytest.approx(times, rel=1e-4)
+def test_missing_face_is_an_error_with_the_faces_there_are():
+    class OnlyTrained(Squares):
+        flow = theory = None
+
+    with pytest.raises(BadArgument, match="no face 'flow': it can train"):
+        flow(tiny(OnlyTrained))
 
 
-def test_ensemble_agrees_with_single_runs():
-    chosen = system("linear_icl", init_scale=0.03)
+def test_theory_speaks_of_what_was_measured():
+    """It names each stage by what was learned, and says what should be known of the end."""
+
+    class Speaking(Squares):
+        @ss.part
+        class theory(SquaresTheory):
+            def describe(self, stage, before, after):
+                return replace(stage, label=f"learned {np.argmax(after['p'] - before['p']) + 1}")
+
+            def remark(self, prediction, last):
+                return f"{last['p'].sum():.3g} in all"
+
+    chosen = tiny(Speaking)
+    late = ss.Start(Weights(np.array([1e-9, 1e-2])), chosen.start(0).frame)
+    for start, labels in ((None, ["learned 1", "learned 2"]), (late, ["learned 2", "learned 1"])):
+        run = ss.run(chosen, "flow", start=start)
+        assert [stage.label for stage in run.stages] == labels
+        assert run.result == "finished: 3 in all"
+
+
+# ---- many seeds
+
+
+@pytest.mark.parametrize("init_scale", [1e-5, 1e-12])
+def test_ensemble_agrees_with_single_runs(init_scale):
+    chosen = tiny(Pairs, init_scale=init_scale)
     trajectories, landmarks = flow_together(chosen, range(3, 9))
     for seed, trajectory in zip(range(3, 9), trajectories, strict=True):
         assert trajectory.attrs["seed"] == seed and trajectory.attrs["result"] == "finished"
-        alone = run_face(chosen, "flow", seed, solver="tight")
-        together = measured_stages(trajectory, landmarks)
-        assert [s.time for s in together] == pytest.approx([s.time for s in alone.stages], rel=1e-5)
+        alone = ss.run(chosen, "flow", seed, solver="tight")
+        together = ss.measured_stages(trajectory, landmarks)
+        assert times(together) == pytest.approx(times(alone.stages), rel=1e-7)
         # Levels are read at the flattest saved interval: on a brief plateau this depends on the grid.
-        assert [s.loss for s in together] == pytest.approx([s.loss for s in alone.stages], rel=1e-4)
+        # The last plateau's loss is 0, of which no share can be taken.
+        assert [s.loss for s in together] == pytest.approx([s.loss for s in alone.stages], rel=1e-4, abs=1e-8)
         assert trajectory.attrs["conserved_drift"] < 1e-7
 
 
-@pytest.mark.slow
-def test_ensemble_at_the_smallest_scale():
-    """Times of 1e15, drops of some units: the same stages as alone, to what double precision can tell apart."""
-    chosen = system("linear_icl", init_scale=1e-12)
-    trajectories, landmarks = flow_together(chosen, range(4))
-    for seed, trajectory in enumerate(trajectories):
-        alone = run_face(chosen, "flow", seed)
-        assert trajectory.attrs["result"] == alone.result == "finished"
-        together = measured_stages(trajectory, landmarks)
-        assert [s.time for s in together] == pytest.approx([s.time for s in alone.stages], rel=1e-5)
-
-
-def test_a_sample_that_is_fitted_exactly_has_no_further_stages():
-    outcome = run_face(system("linear_icl", "tiny", sequences=2), "flow", 0)
-    assert outcome.result.startswith("finished") and outcome.prediction is not None
-    assert [s.index for s in outcome.stages] == list(range(1, len(outcome.prediction.stages) + 1))
-    assert outcome.prediction.levels[-1] < 1e-6 and len(outcome.stages) < 2
-
-
 def test_ensemble_keeps_a_set_horizon():
-    trajectories, _ = flow_together(system("linear_icl", horizon=300.0), range(2))
+    trajectories, _ = flow_together(tiny(Pairs, horizon=2.0), range(2))
     for trajectory in trajectories:
-        assert trajectory["time"].values[-1] == 300.0
-        assert trajectory.attrs["result"].startswith("horizon_too_short: saw 0 of 4")
+        assert trajectory["time"].values[-1] == 2.0
+        assert trajectory.attrs["result"].startswith("horizon_too_short: saw 0 of 2")
 
 
 def test_which_systems_run_together():
-    assert can_run_together(system("linear_icl"), 36)
-    assert not can_run_together(system("linear_icl"), 10_000)
-    assert not can_run_together(EXAMPLE.Squares(), 2)
+    assert can_run_together(tiny(Pairs), 36)
+    assert not can_run_together(tiny(Pairs), 10_000)
+    assert not can_run_together(tiny(), 2)
+    with pytest.raises(BadArgument, match="cannot flow from many seeds together"):
+        flow_together(tiny(), range(2))
 
 
 def test_run_seeds_on_processes_keeps_the_order():
-    outcomes = run_seeds(system("linear_icl", "tiny"), "predict", range(5))
-    assert [outcome.seed for outcome in outcomes] == list(range(5))
-    alone = run_face(system("linear_icl", "tiny"), "predict", 4)
-    assert outcomes[4].stages[-1].time == alone.stages[-1].time
+    runs = run_seeds(tiny(), "predict", range(5))
+    assert [run.seed for run in runs] == list(range(5))
+    assert times(runs[4].stages) == times(ss.predict(tiny(), 4).stages)
+
+
+# ---- solvers
 
 
 def test_long_steps_are_saved_on_the_way():
@@ -270,11 +255,6 @@ def test_solver_names_are_checked():
     assert solver("default", rtol=1e-3).rtol == 1e-3
 
 
-def test_missing_face_is_an_error_with_the_faces_there_are():
-    with pytest.raises(BadArgument, match="it can train"):
-        flow(system("linear_icl/softmax", "tiny"))
-
-
 def test_prediction_levels_and_times():
-    empty = Prediction(stages=(), marks=(), initial_loss=None)
+    empty = ss.Prediction(stages=(), marks=(), initial_loss=None)
     assert empty.last_time is None and np.isnan(empty.levels).all()

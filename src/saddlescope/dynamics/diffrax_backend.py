@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -10,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from saddlescope.numerics.integrate import DIVERGED, FINISHED, MAX_STEPS, Path
+from saddlescope.numerics.integrate import DIVERGED, FINISHED, MAX_STEPS, STOPPED, Path
 from saddlescope.numerics.root import root_between
 
 from .compiled import flatten
@@ -59,7 +60,8 @@ def integrate(
     rtol: float,
     atol: float,
     max_steps: int,
-    watch,
+    watch: Callable[[np.ndarray], np.ndarray] | None,
+    stop: Callable[[float, np.ndarray], bool],
 ) -> Path:
     run = _solve(field.system, field.layout, field.scale, method)
     times, states = [begin], [np.asarray(state)]
@@ -68,12 +70,16 @@ def integrate(
     first = 1e-6 * (end - begin)
     while at < end:
         solution: Any = run(states[-1], field.frame, at, end, first, rtol, atol)
+        steps += int(solution.stats["num_steps"])
         taken = int(solution.stats["num_accepted_steps"])
         time, path = np.asarray(solution.ts)[:taken], np.asarray(solution.ys)[:taken]
         good = np.isfinite(path).all(axis=1) & np.isfinite(time)
         if taken == 0 or not good.all():
             outcome = DIVERGED
             time, path = time[good], path[good]
+        over = next((row for row, state in enumerate(path) if stop(float(time[row]), state)), None)
+        if over is not None:
+            outcome, time, path = STOPPED, time[: over + 1], path[: over + 1]
         if watch is not None and len(time):
             _locate(solution, np.r_[at, time], np.vstack([states[-1], path]), watch, crossings, times, states)
         times.extend(time)
@@ -82,7 +88,6 @@ def integrate(
             break
         at = float(time[-1])
         first = float(time[-1] - times[-2]) if len(time) > 1 else first
-        steps += int(solution.stats["num_steps"])
         if at < end and steps >= max_steps:
             outcome = MAX_STEPS
             break

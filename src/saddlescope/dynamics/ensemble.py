@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from saddlescope.core.errors import BadArgument
 from saddlescope.core.parts import HasJacobian, HasLandmarks
 from saddlescope.core.progress import Tick, silent
 from saddlescope.core.stage import Prediction
@@ -18,8 +19,7 @@ from saddlescope.numerics.lanes import integrate_lanes
 
 from .field import Field
 from .flow import level_marks, path_trajectory
-from .solvers import Solver
-from .solvers import solver as named_solver
+from .solvers import Solver, solver as named_solver
 
 if TYPE_CHECKING:
     import xarray
@@ -50,6 +50,11 @@ def flow_together(
     chosen = named_solver(solver)
     starts = [system.start(seed) for seed in seeds]
     field = Field.of(system, starts[0])
+    if not can_run_together(system, field.layout.size):
+        raise BadArgument(
+            f"{system.name} cannot flow from many seeds together: that takes a batched flow with Jacobian, landmarks, "
+            f"and at most {LARGEST} numbers. Run them one by one (of an experiment: keep='trajectories')"
+        )
     landmarks = system.theory.landmarks(field.frame)
     marks = level_marks(landmarks)
     arrival = landmarks.arrival

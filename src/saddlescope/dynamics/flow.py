@@ -21,8 +21,7 @@ from saddlescope.numerics.free import integrate_free
 from saddlescope.numerics.integrate import DIVERGED, FINISHED, STOPPED, Path
 
 from .field import Field
-from .solvers import FREE_METHOD, Solver
-from .solvers import solver as named_solver
+from .solvers import FREE_METHOD, Solver, solver as named_solver
 
 if TYPE_CHECKING:
     import xarray
@@ -131,7 +130,7 @@ def _integrate(
     else:
         from .diffrax_backend import integrate as integrate_diffrax
 
-        path = integrate_diffrax(field, state, *span, method=solver.method, watch=watch, **settings)
+        path = integrate_diffrax(field, state, *span, method=solver.method, watch=watch, stop=watch_clock, **settings)
     if goal and path.outcome == STOPPED:
         path = _until(path, max((t for t, which in path.crossings if which == len(marks)), default=0.0))
     return path if field.scale is None else _outer(path, field)
@@ -182,9 +181,7 @@ def path_trajectory(
     observables = field.measure_many(state)
     drift = None
     if isinstance(system.flow, HasInvariants):
-        kept = field.conserved_many(state)
-        largest = field.largest_weight(state) ** 2
-        drift = float(np.abs(kept - kept[0]).max() / max(largest, np.finfo(float).tiny))
+        drift = relative_drift(field.conserved_many(state), field.largest_weight(state))
     return build_trajectory(
         system,
         "flow",
@@ -197,6 +194,15 @@ def path_trajectory(
         conserved_drift=drift,
         extra={"horizon": float(horizon)},
     )
+
+
+def relative_drift(kept: np.ndarray, largest: float) -> float:
+    """Largest change of a conserved quantity (time, ...) relative to the largest squared weight.
+
+    NaN where a run that diverged has left no numbers to compare.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float(np.abs(kept - kept[0]).max() / np.maximum(np.square(largest), np.finfo(float).tiny))
 
 
 def _rows(states: np.ndarray, chosen: np.ndarray) -> np.ndarray:

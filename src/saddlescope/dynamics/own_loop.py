@@ -23,6 +23,7 @@ def train(
     subject: Subject,
     seed: int = 0,
     *,
+    start: Any = None,
     prediction: Any = None,
     save: Path | None = None,
     tick: Tick = silent,
@@ -30,7 +31,8 @@ def train(
 ) -> xarray.Dataset:
     """The trajectory of a whole training.
 
-    prediction: not needed here; its stages are found afterwards.  save: a folder, from which the same call goes on.
+    start, prediction: not needed here: the loop draws its own start, and stages are found afterwards.  save: a folder,
+    from which the same call goes on.
     """
     if options:
         raise BadArgument(f"`{next(iter(options))}` means nothing to {subject.name}: it takes `save` and `tick`")

@@ -28,7 +28,7 @@ from saddlescope.core.trajectory import build_trajectory
 
 from . import checkpoint, optimizers
 from .compiled import Signal, read_signals, split_signals
-from .flow import arrived, horizon_result, level_marks
+from .flow import arrived, horizon_result, level_marks, relative_drift
 
 if TYPE_CHECKING:
     import xarray
@@ -256,9 +256,8 @@ class _Run:
         rows = [self.rows[step][1] for step in sorted(self.rows)]
         if "_conserved" not in rows[0]:
             return None
-        kept = np.stack([row["_conserved"] for row in rows])
-        largest = max(float(row["_largest"]) for row in rows) ** 2
-        return float(np.abs(kept - kept[0]).max()) / max(largest, np.finfo(float).tiny)
+        kept, largest = (np.stack([row[name] for row in rows]) for name in ("_conserved", "_largest"))
+        return relative_drift(kept, float(largest.max()))
 
     def trajectory(self, prolonged: bool, seconds: float) -> xarray.Dataset:
         spec, system = self.system.spec, self.system
@@ -320,7 +319,8 @@ class _Run:
             return f"at the start GD is stable below learning_rate {bound:.3g}"
         if self.plain and known is not None and known.plateaus and isinstance(system.flow, HasJacobian):
             slopes = np.linalg.eigvals(system.flow.jacobian(self.frame)(known.plateaus[-1])).real
-            bound = 2 / (-slopes.min() * system.clock(self.frame))
+            steepest = -slopes.min() * system.clock(self.frame)
+            bound = 2 / steepest if steepest > 0 else np.inf
             if rate > bound:
                 return f"at the last plateau GD is stable below learning_rate {bound:.3g}"
         return f"try a smaller learning_rate, say {rate / 4:.3g}"
@@ -337,7 +337,10 @@ def _initial_carry(system: System, start: Start, exact: bool) -> Carry:
     point = on_device(point)
     order: Any = ()
     if spec.batch_size is not None and not spec.fresh_data:
-        order = jnp.arange(len(jax.tree.leaves(system.training.samples(start.frame))[0]))
+        count = len(jax.tree.leaves(system.training.samples(start.frame))[0])
+        if spec.batch_size > count:
+            raise BadArgument(f"`batch_size` must be at most the number of samples, {count}, got {spec.batch_size}")
+        order = jnp.arange(count)
     return Carry(
         point=point,
         optimizer=() if exact else optimizers.direction(spec).init(point),

@@ -33,7 +33,7 @@ def predict(system: Subject | str, seed: int = 0) -> Prediction:
 
 
 def flow(system: Subject | str, seed: int = 0, **options: Any) -> xarray.Dataset:
-    """The gradient flow from the start of `seed`, as a trajectory; options: those of `dynamics.flow.flow`."""
+    """The gradient flow of a system from the start of `seed`, a trajectory; options: those of `dynamics.flow.flow`."""
     chosen = named(system)
     chosen.needs_face("flow")
     return chosen.flow.engine("flow")(chosen, seed, **options)
@@ -42,10 +42,10 @@ def flow(system: Subject | str, seed: int = 0, **options: Any) -> xarray.Dataset
 def train(
     system: Subject | str, seed: int = 0, *, save: Path | None = None, tick: Tick = silent, **options: Any
 ) -> xarray.Dataset:
-    """The network trained from the start of `seed`, as a trajectory: by an engine, or by a loop of its own.
+    """The network of a system trained from the start of `seed`, as a trajectory: by an engine, or by a loop of its own.
 
     save: what is written as training goes on, and gone on from by the same call: a file; with a loop of its own a
-    folder.  options: those of `dynamics.train.train`.
+    folder.  tick: hears of the progress.  options: those of `dynamics.train.train`.
     """
     chosen = named(system)
     chosen.needs_face("train")
@@ -63,9 +63,9 @@ def run(
     save: Path | None = None,
     tick: Tick = silent,
 ) -> Run:
-    """One face ("train", "flow" or "predict") from the start of `seed`, with its stages and how it ended.
+    """One face ("train", "flow" or "predict") of a system from the start of `seed`, with its stages and how it ended.
 
-    start, prediction: shared between the faces of one seed.  solver: of `flow`.  save: as for `train`.
+    start, prediction: shared between the faces of one seed.  solver: of `flow`.  save, tick: as for `train`.
     """
     chosen = named(system)
     chosen.needs_face(face)
@@ -78,11 +78,10 @@ def run(
     if face == "predict":
         assert prediction is not None
         return predicted_run(chosen, seed, prediction, before)
-    shared = {} if start is None else {"start": start, "prediction": prediction}
     if face == "flow":
-        trajectory = flow(chosen, seed, solver=solver, tick=tick, **shared)
+        trajectory = flow(chosen, seed, start=start, prediction=prediction, solver=solver, tick=tick)
     else:
-        trajectory = train(chosen, seed, save=save, tick=tick, **shared)
+        trajectory = train(chosen, seed, start=start, prediction=prediction, save=save, tick=tick)
     return run_of(trajectory, chosen, prediction, before)
 
 
