@@ -85,14 +85,19 @@ def sample() -> dict[str, Any]:
     points = [{"kind": "claim", "target": "order"}, {"kind": "function", "target": "network.predict_last"}]
     reason = [{"kind": "reason", "target": "an analogy, not a statement"}]
     paper = {
-        "name": "linear_icl",
-        "key": "zhang2025",
-        "citation": "Zhang & others: Dynamics (2025)",
+        "name": "first",
+        "key": "nobody2026",
+        "citation": "Nobody & others: Dynamics (2026)",
         "summary": "One line.",
         "counts": counts,
         "claims": claims,
         "figures": [figure("1", SVG), figure("2 b", SVG), figure("3", None, "needs --full")],
-        "errata": [erratum("24c", "misprint"), erratum("25", "conclusion fails")],
+        "errata": [
+            erratum("24c", "misprint"),
+            erratum("25", "conclusion fails"),
+            erratum("26", "misprint") | {"measure": "", "off_printed": None, "off_repaired": None},
+            erratum("27", "imprecise") | {"off_printed": None, "off_repaired": None},
+        ],
         "coverage": {"lines": 2, "covered": 2, "claim": 1, "function": 1, "figure": 0, "erratum": 0, "reason": 1},
         "inventory": [
             {"id": "004-001", "kind": "equation", "where": "(1)", "what": "data & network", "points": points},
@@ -102,7 +107,7 @@ def sample() -> dict[str, Any]:
             {
                 "name": "staircase",
                 "asks": "Are there stages?",
-                "system": "linear_icl",
+                "system": "first",
                 "face": "flow",
                 "runs": 6,
                 "finished": 6,
@@ -178,6 +183,12 @@ def test_everything_is_on_the_page(page):
     assert "1 run made with (2)" in text and "NVIDIA H200" in text and "made with (1), (2)" in text
 
 
+def test_errata_without_numbers_say_why(page):
+    evidence = re.findall(r'data-label="Evidence">(.*?)</td>', page, re.DOTALL)
+    assert ["as printed" in cell for cell in evidence] == [True, True, False, False]
+    assert "plain to see" in evidence[2] and "its code failed" in evidence[3]
+
+
 def test_texts_are_escaped(page):
     assert "k &lt; q &amp; <code>rank</code> of &lt;b&gt;v&lt;/b&gt;" in page
     assert "<b>v</b>" not in page
@@ -196,7 +207,7 @@ def test_links_lead_somewhere_and_ids_are_unique(page):
 
 
 def test_each_figure_keeps_to_its_own_ids(page):
-    for prefix in ("figure-linear_icl-1", "figure-linear_icl-2-20-b", "figure-second-1"):
+    for prefix in ("figure-first-1", "figure-first-2-20-b", "figure-second-1"):
         for text in (
             f'id="{prefix}-glyph"',
             f'<use xlink:href="#{prefix}-glyph"',
@@ -215,11 +226,9 @@ def test_missing_figure_shows_its_reason(page):
 
 
 def test_corrections_are_linked_both_ways(page):
-    row = {
-        name: page.split(f'id="claim-linear_icl-{name}"')[1].split("</tr>")[0] for name in ("printed_law", "true_law")
-    }
-    assert 'Corrected by <a href="#claim-linear_icl-true_law">' in row["printed_law"]
-    assert 'Corrects <a href="#claim-linear_icl-printed_law">' in row["true_law"]
+    row = {name: page.split(f'id="claim-first-{name}"')[1].split("</tr>")[0] for name in ("printed_law", "true_law")}
+    assert 'Corrected by <a href="#claim-first-true_law">' in row["printed_law"]
+    assert 'Corrects <a href="#claim-first-printed_law">' in row["true_law"]
 
 
 def test_only_quick_runs_point_to_the_full_one(page):

@@ -13,8 +13,7 @@ from scipy.integrate import solve_ivp
 import saddlescope as ss
 from saddlescope.core.errors import BadArgument
 from saddlescope.lab.request import Request
-from saddlescope.lab.run import run_face
-from saddlescope.systems.gradual_rank import data, from_function, reduction
+from saddlescope.systems.gradual_rank import data, from_function, network, reduction
 from saddlescope.systems.gradual_rank.data import Weights
 from saddlescope.systems.gradual_rank.from_function import find_kink
 
@@ -47,6 +46,15 @@ def test_data_teacher_and_start_are_drawn_as_documented():
     rng = np.random.default_rng(5)
     np.testing.assert_array_equal(point.u, 1e-32 * rng.normal(size=28))
     np.testing.assert_array_equal(point.v, 1e-32 * rng.normal(size=28))
+
+
+def test_the_full_head_with_diagonal_matrices_is_the_diagonal_head():
+    """By Definition 3.1 in u*v: u holds the diagonals of W_K and W_V, v those of W_Q and W_O."""
+    rng = np.random.default_rng(0)
+    inputs, u, v = rng.normal(size=(40, 4, 3)), rng.normal(size=6), rng.normal(size=6)
+    (key, value), (query, output) = (map(np.diag, np.split(part, 2)) for part in (u, v))
+    full = network.full_head(inputs, key, query, value, output)
+    np.testing.assert_allclose(full, network.head(inputs, u * v), rtol=1e-12, atol=1e-14)
 
 
 def test_force_is_the_gradient_derived_by_hand():
@@ -141,8 +149,8 @@ def test_equal_start_never_learns_a_negative_coefficient():
 
 
 def test_a_sequence_that_ends_says_so():
-    outcome = run_face(ss.system("gradual_rank/linear", stages=50), "predict")
-    assert len(outcome.stages) == 4 and "the next time is infinite" in outcome.result
+    run = ss.run(ss.system("gradual_rank/linear", stages=50), "predict")
+    assert len(run.stages) == 4 and "the next time is infinite" in run.result
 
 
 def test_an_entry_that_runs_off_ends_the_sequence():
@@ -153,8 +161,8 @@ def test_an_entry_that_runs_off_ends_the_sequence():
 
 
 def test_more_entries_than_stages_are_reported():
-    outcome = run_face(ss.system("gradual_rank/linear", stages=1, horizon=3.0), "flow")
-    assert outcome.result == "finished: 2 more coordinates than the 1 listed stages have grown"
+    run = ss.run(ss.system("gradual_rank/linear", stages=1, horizon=3.0), "flow")
+    assert run.result == "finished: 2 more coordinates than the 1 listed stages have grown"
 
 
 def test_strict_minimum_and_flat_one():
@@ -347,11 +355,11 @@ def test_large_starts_and_small_entries(log10_alpha, seed):
 def test_a_stage_that_does_not_happen_is_no_short_horizon():
     """KQ 4 turns back before half of its theta^k: stages overlap at this alpha."""
     fields = {"dim": 5, "tokens": 3, "samples": 25, "teacher_seed": 707, "data_seed": 807, "stages": 10}
-    outcome = run_face(ss.system("gradual_rank", log10_alpha=-2.5, **fields), "flow", 7)
-    assert outcome.prediction is not None
-    assert [stage.label for stage in outcome.prediction.stages if stage.time is None] == ["KQ 4"]
-    assert "never reaches half" in outcome.prediction.notes[0]
-    assert outcome.result.startswith("finished")
+    run = ss.run(ss.system("gradual_rank", log10_alpha=-2.5, **fields), "flow", 7)
+    assert run.prediction is not None
+    assert [stage.label for stage in run.prediction.stages if stage.time is None] == ["KQ 4"]
+    assert "never reaches half" in run.prediction.notes[0]
+    assert run.result.startswith("finished")
 
 
 def test_of_a_tie_one_may_be_pushed_out():

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from saddlescope.core.stage import Prediction
+from saddlescope.core.words import printable
 
 from .style import FACES
 
@@ -82,8 +83,8 @@ def draw_stages(axes: Any, curve: Curve, stages: Sequence[FoundStage], title: st
         axes.set_xscale("log")
     axes.set_xlim(time[0], time[-1])
     # Names from outside may hold a dollar sign, which is no formula.
-    axes.set_xlabel(curve.time_name, parse_math=False)
-    axes.set_ylabel(curve.loss_name, parse_math=False)
-    axes.set_title(title if stages else f"{title}: no stages", pad=16, parse_math=False)
+    axes.set_xlabel(printable(curve.time_name), parse_math=False)
+    axes.set_ylabel(printable(curve.loss_name), parse_math=False)
+    axes.set_title(printable(title if stages else f"{title}: no stages"), pad=16, parse_math=False)
     if stages:
         axes.figure.legend(loc="outside lower center", ncols=2)

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from saddlescope.core.errors import BadArgument
-from saddlescope.core.files import write_whole
 from saddlescope.core.ink import BLACK, GREY, PALE, ramp
 
-from .style import FACES, STYLE, SUFFIXES
+from .style import FACES, STYLE, SUFFIXES, save_picture
 
 if TYPE_CHECKING:
     import xarray
@@ -61,7 +60,7 @@ def draw_growth(found: xarray.Dataset, path: Path, marked: Sequence[int] = ()) -
                 draw_steps(axes[f"{kind}{circuit}"], found, marked)
         _draw_legends(axes, found, bool(marked))
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, lambda partial: figure.savefig(partial, dpi=150))
+        save_picture(figure, path)
     return path
 
 

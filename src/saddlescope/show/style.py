@@ -47,6 +47,18 @@ def svg_of(figure: Figure, results: Results) -> str:
             plt.close(canvas)
 
 
+def save_picture(figure: Any, path: Path) -> None:
+    """Drawn in memory first: matplotlib's PDF does not bear a full disk."""
+    import io
+    import warnings
+
+    drawn = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph")  # a name may be in letters that the font lacks
+        figure.savefig(drawn, format=path.suffix.removeprefix("."), dpi=150)
+    write_whole(path, lambda partial: partial.write_bytes(drawn.getvalue()))
+
+
 @contextmanager
 def picture(path: Path, width: float = 6.4, height: float = 3.6) -> Iterator:
     """Axes to draw on; the file appears, whole, when the block ends without an error."""
@@ -61,6 +73,6 @@ def picture(path: Path, width: float = 6.4, height: float = 3.6) -> Iterator:
         figure, axes = plt.subplots(figsize=(width, height))
         try:
             yield axes
-            write_whole(path, lambda partial: figure.savefig(partial, dpi=150))
+            save_picture(figure, path)
         finally:
             plt.close(figure)

@@ -177,7 +177,7 @@ def fields(kind: type[Subject]) -> Rows:
 
     quick = kind.preset("quick").to_dict()
     meanings = _meanings(kind.spec_type)
-    shared = {field.name for field in dataclasses.fields(Spec)}
+    shared = {field.name for field in dataclasses.fields(Spec)} if issubclass(kind.spec_type, Spec) else set()
     names = sorted(
         (field.name for field in dataclasses.fields(kind.spec_type)), key=shared.__contains__
     )  # its own first

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import shutil
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from saddlescope.core.words import printable
+from saddlescope.core.words import columns, printable
 
 from .tables import Rows, number
 
@@ -58,7 +57,7 @@ def _modules(modules: Sequence[Mapping[str, Any]], *, alone: bool, full: bool) -
     # What stands outside the layers (an output matrix) has no part in what the layers' names share.
     layered = [module["name"] for module in modules if re.search(r"\.\d+\.", module["name"])]
     above = _shared_start(layered or [module["name"] for module in modules])
-    wide = shutil.get_terminal_size((100, 24)).columns >= WIDE
+    wide = columns() >= WIDE
     for module in modules:
         name = module["name"].removeprefix(above).removesuffix(".weight")
         groups.setdefault(_kind(name) if grouped else name, []).append(module)

@@ -42,8 +42,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="At least: −G(μ3) has a positive lower bound, as in Theorem 3.1, and grows without an upper one.",
         severity="misprint",
         repair=">= for <=.",
-        measure="how far −G(μ3) gets above, then below, its value at T1, relative; flow to τ = 1e7, m=2^14, n=24, L=3",
-        shows=errata_shown.shows_common_sign,
         version=VERSION,
     ),
     Erratum(
@@ -110,8 +108,6 @@ ERRATA: tuple[Erratum, ...] = (
         "is not named. Definition E.18 has it right.",
         severity="misprint",
         repair="Remove a_{j1}.",
-        measure="relative deviation of the second term from that of automatic differentiation, worst j1; m=32, m1=5",
-        shows=errata_shown.shows_eq_4,
         version=VERSION,
     ),
     Erratum(
@@ -121,8 +117,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="The parts of G(μ)' and of G have a_j in them. Without it neurons of either sign cancel.",
         severity="misprint",
         repair="a_j before w_j, as in Corollary F.12.",
-        measure="relative deviation of the sum of w_j'^T W_V μ from the second term of G(μ)'; m=32, m1=5",
-        shows=errata_shown.shows_output_weights,
         version=VERSION,
     ),
     Erratum(
@@ -170,8 +164,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="ν^T W_V^T W_V μ and ν^T W_K^T W_Q μ. As printed the products do not exist, the second one unless m = d.",
         severity="misprint",
         repair="Transpose ν, and W_K.",
-        measure="largest deviation from inner products of keys and queries, relative; m = d = 32",
-        shows=errata_shown.shows_transposes,
         version=VERSION,
     ),
     Erratum(
@@ -194,8 +186,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="By j in [m1]. (Lemma C.1 announces j and goes on with j1.)",
         severity="misprint",
         repair="[m1] for [m].",
-        measure="share of the numbers that no neuron has; m=1024, m1=128",
-        shows=errata_shown.shows_neuron_range,
         version=VERSION,
     ),
     Erratum(
@@ -228,8 +218,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="a_j times that. For neurons with a_j = −1 the sign is the other one; the bounds do not care.",
         severity="misprint",
         repair="Multiply the right-hand sides by a_j.",
-        measure="relative deviation of the rates of irrelevant words from automatic differentiation; m=32, m1=5",
-        shows=errata_shown.shows_word_sign,
         version=VERSION,
     ),
     Erratum(
@@ -241,8 +229,6 @@ ERRATA: tuple[Erratum, ...] = (
         "another network.",
         severity="misprint",
         repair="Remove both; U = {μ1, μ2, μ3}.",
-        measure="relative deviation of the sum in E.9 from G(μ) if the derivative were that of ReLU; m=32, m1=5",
-        shows=errata_shown.shows_leftovers,
         version=VERSION,
     ),
     Erratum(
@@ -252,8 +238,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="|v(μ3)|², as in the lines below.",
         severity="misprint",
         repair="μ3 for μ1.",
-        measure="relative deviation of the three terms' sum from automatic differentiation, worst neuron; m=32, m1=5",
-        shows=errata_shown.shows_common_value,
         version=VERSION,
     ),
     Erratum(
@@ -264,8 +248,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="1/(L m) by Corollary D.2. 1/L² would leave F + 1/(2L), not small as m grows.",
         severity="misprint",
         repair="1/(L m) for 1/L².",
-        measure="by how much the first of these lines exceeds 2F + 1/m, relative; F=0.01, L=5, m=1024",
-        shows=errata_shown.shows_uniform_error,
         version=VERSION,
     ),
     Erratum(
@@ -275,8 +257,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="At time t. The rate at 0 nearly vanishes, and says nothing of later ones.",
         severity="misprint",
         repair="(t) for (0).",
-        measure="relative deviation of G(μ3)' from that at T0.5 by differences; n = infinity",
-        shows=errata_shown.shows_common_time,
         version=VERSION,
     ),
     Erratum(
@@ -301,8 +281,6 @@ ERRATA: tuple[Erratum, ...] = (
         "and per unit of −G(μ1)' it is just that. (Above, G(μ3)' lacks a minus in the condition G(μ1)' >= G(μ3)'.)",
         severity="misprint",
         repair="Absolute values of both derivatives.",
-        measure="relative deviation from the left-hand side of Eq. (8), by differences, over −G(μ1)'; n = infinity",
-        shows=errata_shown.shows_slope_sign,
         version=VERSION,
     ),
     Erratum(
@@ -313,8 +291,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="It shows −G(μ3)' >= G(μ1)'/(1 + L), less than what Eq. (8) starts from. The factor belongs to G(μ1)'.",
         severity="misprint",
         repair="(1 + L) before the sum over I1 less that over I2.",
-        measure="how far −G(μ3)'/G(μ1)' is below 1.2 where the sum passes zero, relative; n = infinity",
-        shows=errata_shown.shows_balance_factor,
         version=VERSION,
     ),
     Erratum(
@@ -324,8 +300,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="−F >= C. Their labels are −1: F reaches a small C early in Phase 1 while their loss rises.",
         severity="misprint",
         repair="−F for F.",
-        measure="how far y F is below C = 0.1 at T', in C; n = infinity",
-        shows=errata_shown.shows_margin_sign,
         version=VERSION,
     ),
     Erratum(
@@ -336,8 +310,6 @@ ERRATA: tuple[Erratum, ...] = (
         "not far from being reached.",
         severity="misprint",
         repair="m1 before the maximum.",
-        measure="sum of the changes over the largest, beyond 1; then over m1 times it; μ1, τ = 10, m=64, m1=8",
-        shows=errata_shown.shows_eq_9,
         version=VERSION,
     ),
     Erratum(
@@ -376,8 +348,6 @@ ERRATA: tuple[Erratum, ...] = (
         severity="misprint",
         repair="Exchange the sums over I2 and I3 in the two brackets: the ratio is 1 + (quotient − 1) (...)/sum over "
         "I3, with I3 in the last place of (...).",
-        measure="relative deviation of the rate of the ratio's logarithm, by differences, at a point of Phase 2",
-        shows=errata_shown.shows_ratio_swap,
         version=VERSION,
     ),
     Erratum(
@@ -387,8 +357,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="1/(1 + exp(−y F)): −g' = g (1 − g), nearly g where margins are large and not g².",
         severity="misprint",
         repair="−y F, as in the proof of Lemma F.5.",
-        measure="relative deviation from −g'/g by differences, worst type, at the same point",
-        shows=errata_shown.shows_derivative_bound,
         version=VERSION,
     ),
     Erratum(
@@ -399,8 +367,6 @@ ERRATA: tuple[Erratum, ...] = (
         "17/12 = 3/2; with 2 it would not be real. (The rate of I4's margins above bears the index of I1.)",
         severity="misprint",
         repair="−2.",
-        measure="relative deviation from −(R² + R b/a) with the R that the flow tends to; n = infinity",
-        shows=errata_shown.shows_quadratic,
         version=VERSION,
     ),
     Erratum(
@@ -410,8 +376,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="The mean, as further below.",
         severity="misprint",
         repair="1/n before the sum.",
-        measure="relative deviation from differences of the loss at T1; n=60, L=5",
-        shows=errata_shown.shows_loss_rate,
         version=VERSION,
     ),
     Erratum(

@@ -1,13 +1,12 @@
 """Numbers that show the errata: how far off is what the paper prints, and what holds instead.
 
-Truths come from gradients of the network's own loss, from the flow of all Gram matrices, from the seven numbers that it
-becomes where W_V, W_K and W_Q start small, or from draws of the initial weights.
+Truths come from the flow of all Gram matrices, from the seven numbers that it becomes where W_V, W_K and W_Q start
+small, or from draws of the initial weights.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
@@ -17,7 +16,7 @@ import numpy as np
 from saddlescope.core.tree import layout_of, ravel
 
 from .. import data, prediction
-from ..data import Frame, State, Weights
+from ..data import Frame, State
 from ..spec import COMMON, CooccurrenceSpec
 from .measures import RISK
 
@@ -26,9 +25,6 @@ PAPER_SIZES = CooccurrenceSpec(samples=60, tokens=5, test_sets=1, sampled_neuron
 
 FEW = CooccurrenceSpec(samples=24, tokens=3, test_sets=1, sampled_neurons=0)
 """Above the threshold n = 3(L+1), and soon followed: 21 words."""
-
-TINY = CooccurrenceSpec(width=32, neurons=5, samples=12, tokens=3, test_sets=1, init_scale=1.0)
-"""Small enough for all weights. Five neurons: the signs of a cannot cancel."""
 
 EXPERIMENT = CooccurrenceSpec(
     width=128, neurons=256, samples=60, tokens=5, vocabulary=64, init="kaiming", test_sets=1, data_seed=1
@@ -47,18 +43,12 @@ Shown = tuple[float, float]
 # ---- what the evidence shares
 
 
-def _off(found: Any, true: Any) -> float:
-    """Largest deviation, as a share of the largest entry of the truth."""
-    return float(np.abs(np.asarray(found) - true).max() / np.abs(true).max())
-
-
 def _excess(found: Any) -> float:
     return max(0.0, float(np.max(found)))
 
 
 def _words_of(samples: int | None, tokens: int) -> prediction.Linear:
-    spec = replace(FEW, samples=samples, tokens=tokens)
-    return prediction.seven_of(spec)
+    return prediction.seven_of(replace(FEW, samples=samples, tokens=tokens))
 
 
 @cache
@@ -67,40 +57,18 @@ def _course(samples: int | None, tokens: int) -> prediction.Course:
     return prediction.follow(_words_of(samples, tokens), np.zeros(COMMON + 4), LATE)
 
 
-def _pulls(model: prediction.Linear, states: np.ndarray) -> np.ndarray:
-    """Σ g/n of each type of sentences."""
-    return model.weights / (1 + np.exp(model.labels * (states @ model.outputs.T)))
-
-
 def _rates(model: prediction.Linear, states: np.ndarray) -> np.ndarray:
-    return (model.labels * _pulls(model, states)) @ model.response.T
+    pulls = model.weights / (1 + np.exp(model.labels * (states @ model.outputs.T)))  # Σ g/n of each type of sentences
+    return (model.labels * pulls) @ model.response.T
 
 
 def _at(course: prediction.Course, time: float) -> np.ndarray:
     return np.array([np.interp(np.log1p(time), np.log1p(course.time), part) for part in course.state.T])
 
 
-def _endless() -> prediction.Linear:
-    return _words_of(None, 5)
-
-
-def _when(signal: Callable[[np.ndarray], float], low: float = 0.0, high: float = 20.0) -> np.ndarray:
-    """State of the limit n = infinity, from zero, where a signal of it changes its sign."""
-    from saddlescope.numerics.integrate import integrate
-
-    model = _endless()
-    path = integrate(
-        lambda _, x: _rates(model, x),
-        np.zeros(COMMON + 4),
-        0.0,
-        high,
-        method="dop853",
-        rtol=1e-11,
-        atol=1e-13,
-        watch=lambda x: np.array([signal(x)]),
-    )
-    first = next(time for time, _ in path.crossings if time > low)
-    return path.state[path.time == first][0]
+def _late_exponent() -> float:
+    """γ of 60 sentences of 5 words."""
+    return prediction.late((30, 10, 10, 10), (2, 3, 3, 4)).exponent
 
 
 class _Run(NamedTuple):
@@ -173,41 +141,6 @@ def _attention_rate(run: _Run, tau: float) -> tuple[np.ndarray, float]:
     return np.asarray(found["attention_rate"]) * run.clock, float(found["loss"])
 
 
-class _Net(NamedTuple):
-    """Weights of the tiny network, their motion −dL/dW by automatic differentiation, and a."""
-
-    weights: Weights
-    motion: Weights
-    output: np.ndarray
-    frame: Frame
-
-
-@cache
-def _net() -> _Net:
-    import jax
-
-    from .. import network
-    from ..system import Cooccurrence
-
-    weights, frame = Cooccurrence(TINY).start(0)
-    slope = jax.grad(network.mean_loss)(weights, frame, frame.train)
-    return _Net(weights, Weights(*(-np.asarray(part) for part in slope)), frame.output, frame)
-
-
-def _pull_on_words(net: _Net) -> np.ndarray:
-    """P of each word: Σ_i y_i g_i Σ_l p_i(l, μ)/n."""
-    w, train = net.weights, net.frame.train
-    seen = prediction.outputs_of(train, w.key.T @ w.query, float(net.frame.root))
-    F = seen @ (net.output @ w.neuron @ w.value)
-    return (train.weights * train.labels / (1 + np.exp(train.labels * F))) @ seen
-
-
-def _neuron_rates(net: _Net) -> np.ndarray:
-    """d(a_j w_jᵀ W_V μ)/dt (m1, D)."""
-    w, v = net.weights, net.motion
-    return net.output[:, None] * (v.neuron @ w.value + w.neuron @ v.value)
-
-
 # ---- section 2
 
 
@@ -235,18 +168,8 @@ def shows_condition_1() -> Shown:
 # ---- section 3
 
 
-def _phase_2() -> tuple[_Run, np.ndarray]:
-    """A flow at width 2^14 to τ = 1e7, and which of its moments are in Phase 2: all sentences are right."""
-    run = _flow(replace(FEW, width=WIDE[0]), 0, 1e7)
-    margins = prediction.frozen(run.frame)
-    right = (margins.labels * (run.fold(run.states).value @ margins.outputs.T)).min(-1) > 0
-    return run, np.arange(len(right)) > np.flatnonzero(~right)[-1]
-
-
-def shows_common_sign() -> Shown:
-    run, late = _phase_2()
-    size = -run.fold(run.states).value[late, 2]
-    return _excess(size / size[0] - 1), _excess(1 - size / size[0])
+def _long_flow() -> _Run:
+    return _flow(replace(FEW, width=WIDE[0]), 0, 1e7)
 
 
 def shows_one_signal_margin() -> Shown:
@@ -265,7 +188,7 @@ def shows_one_signal_margin() -> Shown:
 
 def shows_score_logarithms() -> Shown:
     """C_12 on τ from 1e3 to 1e7: deviation from the best constant, and from the best quadratic in ln τ."""
-    run, _ = _phase_2()
+    run = _long_flow()
     inner = np.linspace(np.log(1e3), np.log(1e7), 60)
     grown = np.interp(inner, np.log(run.time[1:]), run.fold(run.states).scores[1:, 1, 0])
     misses = [np.abs(grown - np.polyval(np.polyfit(inner, grown, degree), inner)).max() for degree in (0, 2)]
@@ -278,7 +201,7 @@ def shows_test_exponent() -> Shown:
     fresh = [model.labels * (_at(course, tau)[:COMMON] @ model.outputs[:, :COMMON].T) for tau in (LATE / 100, LATE)]
     before, after = (np.log(model.weights @ prediction.log_loss(margin)) for margin in fresh)
     exponent = (before - after) / np.log(100)
-    return abs(1 - exponent), abs(prediction.late((30, 10, 10, 10), (2, 3, 3, 4)).exponent - exponent)
+    return abs(1 - exponent), abs(_late_exponent() - exponent)
 
 
 # ---- section 4
@@ -295,25 +218,6 @@ def _ratios(samples: int, tokens: int, since: float) -> np.ndarray:
 def shows_balance_threshold() -> Shown:
     """How far below 1 the largest is for n = 12 < 3(L+1), late, and the least for n = 60, from T1 on."""
     return _excess(1 - _ratios(12, 5, 100.0).max()), _excess(1 - _ratios(60, 5, 1.0))
-
-
-def _second_term(net: _Net) -> np.ndarray:
-    """Σ_j a_j w_j'ᵀ W_V μ."""
-    return net.output @ net.motion.neuron @ net.weights.value
-
-
-def shows_eq_4() -> Shown:
-    net = _net()
-    true, m1 = _second_term(net), len(net.output)
-    inner = m1 * net.weights.value.T @ (net.weights.value @ _pull_on_words(net))
-    return max(_off(a * inner, true) for a in net.output), _off(inner, true)
-
-
-def shows_output_weights() -> Shown:
-    net = _net()
-    # W_Vᵀ W_V P times Σ_j a_j² is the second term of Eq. (4).
-    true = len(net.output) * net.weights.value.T @ (net.weights.value @ _pull_on_words(net))
-    return _off(net.motion.neuron.sum(0) @ net.weights.value, true), _off(_second_term(net), true)
 
 
 # ---- Appendix A
@@ -362,14 +266,6 @@ def shows_output_scale() -> Shown:
 # ---- Appendices C and D
 
 
-def shows_transposes() -> Shown:
-    """W_K W_Q, which exists for m = d, and W_Kᵀ W_Q against inner products of keys and queries."""
-    spec = replace(TINY, width=32)
-    weights, _ = data.initial_weights(spec, spec.width, 0)
-    true = np.array([[key @ query for query in weights.query.T] for key in weights.key.T])
-    return _off(weights.key @ weights.query, true), _off(weights.key.T @ weights.query, true)
-
-
 def shows_gaussian_tail() -> Shown:
     """How much more often than δ some |w_jᵀ V p_l| is above the bound, 60 starts."""
     spec = replace(PAPER_SIZES, width=256, neurons=128)
@@ -390,13 +286,6 @@ def shows_gaussian_tail() -> Shown:
 
 
 # ---- Appendix E
-
-
-def shows_neuron_range() -> Shown:
-    spec = PAPER_SIZES
-    ranges = np.arange(spec.width), np.arange(spec.hidden)
-    printed, repaired = (float((j >= spec.hidden).mean()) for j in ranges)
-    return printed, repaired
 
 
 def shows_one_sixth() -> Shown:
@@ -422,95 +311,11 @@ def shows_queries() -> Shown:
     return _excess(chances[0] - RISK), _excess(chances[1] - RISK)
 
 
-def shows_word_sign() -> Shown:
-    net = _net()
-    true, a = _neuron_rates(net)[:, COMMON:], net.output[:, None]
-    rates = (net.motion.neuron @ net.weights.value + net.weights.neuron @ net.motion.value)[:, COMMON:]
-    return _off(rates, true), _off(a * rates, true)
-
-
-def shows_leftovers() -> Shown:
-    """Σ_j a_j w_jᵀ W_V μ, with the derivative of ReLU at w_jᵀ V p of the first sentence, p = 1/L, and without."""
-    w, a, frame = _net().weights, _net().output, _net().frame
-    true = (a @ w.neuron) @ w.value
-    active = (w.neuron @ w.value)[:, frame.train.words[0]].mean(-1) > 0
-    return _off((a * active) @ (w.neuron @ w.value), true), _off(a @ (w.neuron @ w.value), true)
-
-
-def shows_common_value() -> Shown:
-    """The rate of a_j w_jᵀ W_V μ3 from its three terms, |v|² being that of μ1 or of μ3."""
-    net = _net()
-    w, a, P = net.weights, net.output, _pull_on_words(net)
-    grams, values = w.neuron @ w.neuron.T, w.value.T @ w.value
-    among = a * (grams @ a - np.diag(grams) * a) * P[2]
-    others = values[2] @ P - values[2, 2] * P[2]
-    true = _neuron_rates(net)[:, 2]
-    printed, repaired = (P[2] * (np.diag(grams) + values[k, k]) + among + others for k in (0, 2))
-    return _off(printed, true), _off(repaired, true)
-
-
-def shows_uniform_error() -> Shown:
-    """By how much the second line of the bound exceeds the last, 2F + 1/m, with 1/L² and with 1/(L m) beside 1/L."""
-    F, L, m = 0.01, 5, 1024
-    last = 2 * F + 1 / m
-    lines = [((0.5 + F) * L * (1 / L + e) - (0.5 - F) * L * (1 / L - e)) / 2 for e in (1 / L**2, 1 / (L * m))]
-    return _excess(lines[0] / last - 1), _excess(lines[1] / last - 1)
-
-
-def shows_common_time() -> Shown:
-    """G3' at T0.5, n = infinity, by differences of the flow."""
-    model = _endless()
-    there = _when(lambda x: _one_signal_rate(model, x), low=1.0)
-    v, step = _rates(model, there), 1e-4
-    ahead, behind = (there + s * v + s**2 / 2 * _turning(model, there) for s in (step, -step))
-    true = (ahead - behind)[2] / (2 * step)
-    return _off(_rates(model, np.zeros(COMMON + 4))[2], true), _off(v[2], true)
-
-
-def _turning(model: prediction.Linear, x: np.ndarray) -> np.ndarray:
-    """Second derivative of the state."""
-    v, step = _rates(model, x), 1e-5
-    return (_rates(model, x + step * v) - _rates(model, x - step * v)) / (2 * step)
-
-
-def _one_signal_rate(model: prediction.Linear, x: np.ndarray) -> float:
-    """F' of sentences with μ1 only."""
-    return float(model.outputs[1] @ _rates(model, x))
-
-
-def shows_balance_factor() -> Shown:
-    """How far −G3'/G1' is below 1.2 where the sum passes zero, n = infinity; the paper's constant L is 0.2."""
-    model, c = _endless(), 0.2
-    short = []
-    for first, third in ((1.0, 1 + c), (1 + c, 1.0)):
-        there = _when(lambda x, f=first, t=third: float(_rates(model, x)[[0, 2]] @ [f, t]), low=0.1)
-        rates = _rates(model, there)
-        short.append(_excess(1 + rates[2] / rates[0] / (1 + c)))
-    return short[0], short[1]
-
-
-def shows_slope_sign() -> Shown:
-    """At t', where −G3' = G1': against minus Eq. (8) per G1'."""
-    model = _endless()
-    there = _when(lambda x: float(_rates(model, x)[[0, 2]].sum()), low=0.1)
-    v = _rates(model, there)
-
-    def sides(x: np.ndarray) -> float:
-        return float(_pulls(model, x) @ [2, -2, -1, -1])
-
-    step = 1e-5
-    true = -(sides(there + step * v) - sides(there - step * v)) / (2 * step) / v[0]
-    g = _pulls(model, there) / model.weights
-    slopes = model.weights * g * (1 - g)  # of Σ g, per unit of y F, without its minus
-    printed = -model.labels * slopes
-    return _off(2 * printed[0] - printed[3], true), _off(2 * slopes[0] - slopes[3], true)
-
-
 def shows_neither_delay() -> Shown:
     """Exponent in F of the time at which sentences with neither signal turn right, G3(0) = F = 1e-10 and 1e-8."""
     from saddlescope.numerics.integrate import integrate
 
-    model, sizes = _endless(), (1e-10, 1e-8)
+    model, sizes = _words_of(None, 5), (1e-10, 1e-8)
     times = []
     for F in sizes:
         path = integrate(
@@ -526,31 +331,6 @@ def shows_neither_delay() -> Shown:
         times.append(path.crossings[0][0])
     exponent = math.log(times[1] / times[0]) / math.log(sizes[1] / sizes[0])
     return abs(1 - exponent), abs(0.5 - exponent)
-
-
-def shows_margin_sign() -> Shown:
-    """How far y F of sentences with one signal is below C = 0.1 at T', in C."""
-    model, C = _endless(), 0.1
-    short = []
-    for sign in (1, -1):
-        there = _when(lambda x, s=sign: s * float(model.outputs[1] @ x) - C, high=60.0)
-        short.append(_excess(1 - model.labels[1] * (model.outputs[1] @ there) / C))
-    return short[0], short[1]
-
-
-def shows_eq_9() -> Shown:
-    """At τ = 10: the change of the sum over the largest change of a neuron, and over m1 times it, beyond 1."""
-    spec = replace(FEW, width=64, neurons=8, sampled_neurons=8)
-    run = _flow(spec, 0, 10.0)
-    state, frame, word = run.state(10.0), run.frame, 0
-    a = frame.output
-    keys = [frame.start.key_gram[word, word], 0.0]
-    keys[1] = keys[0] + frame.units.key_gram * state.key_gram[word, word]
-    values = [frame.start.neuron_value[:, word], np.zeros(8)]
-    values[1] = values[0] + frame.units.neuron_value * state.neuron_value[:, word]
-    change = keys[1] * values[1] - keys[0] * values[0]
-    ratio = abs(a @ change) / np.abs(change).max()
-    return _excess(ratio - 1), _excess(ratio / len(a) - 1)
 
 
 def _width_exponent(tau: float, per_loss: bool) -> float:
@@ -577,74 +357,18 @@ def shows_word_contribution() -> Shown:
     model, course = _words_of(60, 5), _course(60, 5)
     parts = [model.labels[1] * (_at(course, tau)[COMMON:] @ model.outputs[1, COMMON:]) for tau in (1e4, LATE)]
     growth = float(parts[1] - parts[0])
-    expected = (1 - prediction.late((30, 10, 10, 10), (2, 3, 3, 4)).exponent) * np.log(1e4)
+    expected = (1 - _late_exponent()) * np.log(1e4)
     return growth, abs(growth - expected)
-
-
-ASTRAY = np.array([3.0, 2.6, -4.2, 0, 0, 0, 0])
-"""G in Phase 2, all sentences right, sentences with μ1 only less so than those with μ2 only."""
-
-
-def shows_ratio_swap() -> Shown:
-    """The rate of ln(Σ_I2 g/Σ_I3 g) at a point of Phase 2."""
-    model, step = _endless(), 1e-5
-    v = _rates(model, ASTRAY)
-    logs = [np.log(_pulls(model, ASTRAY + s * v)[1:3]) for s in (step, -step)]
-    true = float(((logs[0] - logs[1]) @ [1, -1]) / (2 * step))
-    speed = (model.labels * (model.outputs @ v))[1:3]
-    kept = 1 - (_pulls(model, ASTRAY) / model.weights)[1:3]  # Σ g (1 − g)/Σ g
-    printed = kept[1] * speed[0] - kept[0] * speed[1]
-    return _off(printed, true), _off(kept[1] * speed[1] - kept[0] * speed[0], true)
-
-
-def shows_derivative_bound() -> Shown:
-    """−Σ g'/Σ g of each type, by differences, at the same point."""
-    model, step = _endless(), 1e-5
-    margin = model.labels * (model.outputs @ ASTRAY)
-
-    def g(x: np.ndarray) -> np.ndarray:
-        return 1 / (1 + np.exp(x))
-
-    true = -(g(margin + step) - g(margin - step)) / (2 * step) / g(margin)
-    return _off(g(margin), true), _off(g(-margin), true)
-
-
-def shows_quadratic() -> Shown:
-    """c/a from the root R that the flow tends to, n = infinity, and b/a there."""
-    late = prediction.late(None, (2, 3, 3, 4))
-    I1, I2, I3, I4 = late.pulls  # g' = −g where margins are large
-    b = (I3 + I4 - I1) / (I1 + I2)
-    true = -(late.ratio**2 + b * late.ratio)
-    return _off(2.0, true), _off(-2.0, true)
-
-
-def shows_loss_rate() -> Shown:
-    """dL/dτ at T1 of 60 sentences, by differences."""
-    state, frame = _start(replace(PAPER_SIZES, width=WIDE[0]), 0)
-    model = prediction.frozen(frame)
-    course = prediction.follow(model, state.value, 1e3)
-    there = course.state[np.searchsorted(course.time, course.right or 0.0)]
-    step = 1e-4
-
-    def margins(x: np.ndarray) -> np.ndarray:
-        return model.labels * (model.outputs @ x)
-
-    g = 1 / (1 + np.exp(margins(there)))
-    v = model.response @ (model.weights * model.labels * g)
-    losses = [prediction.log_loss(margins(there + s * v)).mean() for s in (step, -step)]
-    true = (losses[0] - losses[1]) / (2 * step)
-    total = float(-g @ margins(v))
-    return _off(total, true), _off(total / len(g), true)
 
 
 def shows_log_time() -> Shown:
     """Share of moments of Phase 2, up to τ = 1e4, at which |s|² has grown and the bound is not positive."""
-    run, late = _phase_2()
-    some = np.flatnonzero(late & (run.time <= 1e4))[1:]
-    size = run.fold(run.states).readout
-    grown = size[some] > size[some[0] - 1]
-    logs = np.log(run.time[some] / run.clock), np.log(run.time[some])
-    return float((grown & (logs[0] <= 0)).mean()), float((grown & (logs[1] <= 0)).mean())
+    run = _long_flow()
+    state, margins = run.fold(run.states), prediction.frozen(run.frame)
+    wrong = (margins.labels * (state.value @ margins.outputs.T)).min(-1) <= 0
+    late = slice(np.flatnonzero(wrong)[-1] + 1, np.searchsorted(run.time, 1e4))
+    tau, grown = run.time[late][1:], state.readout[late][1:] > state.readout[late][0]
+    return float((grown & (tau <= run.clock)).mean()), float((grown & (tau <= 1)).mean())
 
 
 def shows_word_scores() -> Shown:

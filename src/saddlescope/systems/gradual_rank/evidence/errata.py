@@ -16,8 +16,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="In R^{d_x} x R^{d_y}: the loss and h of Definition 3.1 take y and x from these.",
         severity="misprint",
         repair="Exchange the two spaces.",
-        measure="relative deviation of the two dimensions from those of x and y, linear network of four coefficients",
-        shows=errata_shown.shows_sample_spaces,
         version=VERSION,
     ),
     Erratum(
@@ -41,9 +39,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="Dh^T Dl^T, as the proof of Lemma D.7 has it.",
         severity="misprint",
         repair="Exchange the two factors.",
-        measure="relative deviation from −dL/dp by differences of the loss; one coordinate, two outputs, the case in "
-        "which the printed product is defined",
-        shows=errata_shown.shows_eq4,
         version=VERSION,
     ),
     Erratum(
@@ -53,8 +48,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="2 u v g − 2 u v g. The difference is zero either way.",
         severity="misprint",
         repair="Insert the factor 2.",
-        measure="relative deviation of the first term from d(u²)/dt along Eq. (4)",
-        shows=errata_shown.shows_lemma_4_1,
         version=VERSION,
     ),
     Erratum(
@@ -78,8 +71,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="In R^{2p}, since theta = (u, v). (Assumption C.3 has tau of the entry i_k of u with a tilde.)",
         severity="misprint",
         repair="R^{2p} throughout.",
-        measure="relative deviation from the number of weights of a head",
-        shows=errata_shown.shows_theta_space,
         version=VERSION,
     ),
     Erratum(
@@ -89,9 +80,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="v = sgn(g_{i_k}) u. With the other sign it dies out again.",
         severity="misprint",
         repair="i_k for i.",
-        measure="distance of where step (B) of stage 1 ends from theta^1, relative, the sign taken from each i in "
-        "turn, worst i; then i = i_k; linear network",
-        shows=errata_shown.shows_eq11_index,
         version=VERSION,
     ),
     Erratum(
@@ -101,8 +89,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="p, as in section C.1: it multiplies u^k.",
         severity="misprint",
         repair="p for k in the exponent.",
-        measure="relative deviation from the number of entries of u^k, worst of the first three stages of a head",
-        shows=errata_shown.shows_sign_length,
         version=VERSION,
     ),
     Erratum(
@@ -125,8 +111,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="Of Delta_k(i). What is printed does not depend on i.",
         severity="misprint",
         repair="i for i_k in the argument.",
-        measure="number of minimisers beyond one, worst of the first three stages of a head",
-        shows=errata_shown.shows_a42_index,
         version=VERSION,
     ),
     Erratum(
@@ -256,8 +240,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="Of the matrix. For a vector both norms are the same, and the ratio is 1.",
         severity="misprint",
         repair="The norms of the matrix: Σ s_i² / max s_i².",
-        measure="relative deviation from the stable rank of a random matrix",
-        shows=errata_shown.shows_stable_rank,
         version=VERSION,
     ),
     Erratum(
@@ -267,8 +249,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="(d) to (f); there are six panels.",
         severity="misprint",
         repair="(d) - (f).",
-        measure="share of the panels that the caption does not describe",
-        shows=errata_shown.shows_captions,
         version=VERSION,
     ),
     Erratum(
@@ -278,8 +258,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="That gives |u*v|. Both have to be multiplied by sgn(u).",
         severity="misprint",
         repair="sgn(u) for sgn(v).",
-        measure="largest deviation from u*v, relative, 16 Gaussian coordinates",
-        shows=errata_shown.shows_section_c3,
         version=VERSION,
     ),
     Erratum(
@@ -290,9 +268,6 @@ ERRATA: tuple[Erratum, ...] = (
         "by an infimum in which t* stands itself.)",
         severity="misprint",
         repair="Nonincreasing.",
-        measure="largest fall of the loss, then largest rise, as a share of its value at 0; flow of a head from "
-        "alpha = 1e-4",
-        shows=errata_shown.shows_lemma_c5,
         version=VERSION,
     ),
     Erratum(
@@ -316,9 +291,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="Suppose that t_{k+1} >= T_{k+1} + epsilon.",
         severity="misprint",
         repair="Turn the sign round.",
-        measure="share of four epsilon with which the assumption is true of the flow, so that nothing contradicts it; "
-        "linear network, alpha = 1e-32, rho = 0.01",
-        shows=errata_shown.shows_lemma_c7,
         version=VERSION,
     ),
     Erratum(
@@ -329,8 +301,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="In (c/2, 2 − c/2): below zero w is large, and Lemma D.1 does not apply.",
         severity="misprint",
         repair="c/2 for −c/2.",
-        measure="how far log_alpha of max(|u|, |v|) falls below c/4 on the interval, c = 1/2, alpha = 1e-32",
-        shows=errata_shown.shows_lemma_c8_interval,
         version=VERSION,
     ),
     Erratum(
@@ -354,9 +324,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="log_alpha w does; w itself is as small as alpha^c.",
         severity="misprint",
         repair="log_alpha w for w.",
-        measure="share of the steps of the flow at which it is outside; linear network, alpha = 1e-32, "
-        "epsilon = c = 0.1",
-        shows=errata_shown.shows_lemma_c9,
         version=VERSION,
     ),
     Erratum(
@@ -381,8 +348,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="Minus that, by Eq. (3) and (4). Lipschitz continuity does not care.",
         severity="misprint",
         repair="Insert the sign.",
-        measure="relative deviation from differences of the loss, linear network",
-        shows=errata_shown.shows_section_c8,
         version=VERSION,
     ),
     Erratum(
@@ -392,8 +357,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="Half of that: u = (w + (u − v))/2. For small alpha it exceeds 1 all the same.",
         severity="misprint",
         repair="Insert the factor 1/2.",
-        measure="how far u falls short of the bound, as a share of it; alpha = 1e-8, c = 1/2, log_alpha w = −1.001 c",
-        shows=errata_shown.shows_lemma_d2,
         version=VERSION,
     ),
     Erratum(
@@ -417,8 +380,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="h(x; u*v), as Definition 3.1 and the lemma's proof have it.",
         severity="misprint",
         repair="v for the second u.",
-        measure="relative deviation from the output of Eq. (1) with diagonal matrices, random weights",
-        shows=errata_shown.shows_lemma_d7_network,
         version=VERSION,
     ),
     Erratum(
@@ -431,9 +392,6 @@ ERRATA: tuple[Erratum, ...] = (
         "every K.",
         severity="misprint",
         repair="B(0, R).",
-        measure="excess of the gradient's Lipschitz constant over K, as a share of it: least of all K; then on B(0, R) "
-        "over K_R = R²/2 + |(R²/2, R² + 2)|, largest of all R",
-        shows=errata_shown.shows_lemma_d7_ball,
         version=VERSION,
     ),
 )

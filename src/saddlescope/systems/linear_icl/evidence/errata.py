@@ -123,9 +123,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="It is that of E(Λ̂²) with Λ̂ = (1/N) Σ_n x_n x_nᵀ; Eq. (11) follows from this.",
         severity="misprint",
         repair="Insert the sum over n.",
-        measure="what the printed map would leave of Eq. (23), which vanishes after training, relative to Λ² "
-        "(0: nothing left)",
-        shows=errata_shown.shows_eq10,
         version=VERSION,
     ),
     Erratum(
@@ -135,8 +132,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="(1/N) Σ_n y_n x_nᵀ = βᵀ.",
         severity="misprint",
         repair="Insert the index n.",
-        measure="relative deviation from X Xᵀ/N of one sequence; x is read as x_q, the token that has no number",
-        shows=errata_shown.shows_eq14,
         version=VERSION,
     ),
     Erratum(
@@ -146,8 +141,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="Both have 1/N²: the sums have N² − N and N terms already. The third line is right.",
         severity="misprint",
         repair="1/N² before both sums, or averages in place of sums.",
-        measure="relative deviation from Λ̂² of one context of 31 tokens (the line is an identity before averaging)",
-        shows=errata_shown.shows_eq16,
         version=VERSION,
     ),
     Erratum(
@@ -170,9 +163,6 @@ ERRATA: tuple[Erratum, ...] = (
         "(29) is right.",
         severity="misprint",
         repair="Transpose the first factor.",
-        measure="relative deviation from the mean squared error at M_2 over 200 contexts, with tasks and queries whose "
-        "second moments are exact",
-        shows=errata_shown.shows_eq30,
         version=VERSION,
     ),
     Erratum(
@@ -182,8 +172,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="1/(v² − (a/λ) v⁵), as Eq. (36) has it. The antiderivative in the second line is that of v⁵.",
         severity="misprint",
         repair="v⁵ for the second v².",
-        measure="relative deviation of the integral from 0.2 to 0.9 of the final v from the printed antiderivative",
-        shows=errata_shown.shows_eq37,
         version=VERSION,
     ),
     Erratum(
@@ -210,9 +198,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="m − 1 heads, as in Eq. (6) and the rest of the paper: the (m+1)-th plateau is at M_m.",
         severity="misprint",
         repair="Read: the (m+1)-th plateau.",
-        measure="median relative difference of the loss halfway through the m-th plateau from L(M_m), then from "
-        "L(M_{m−1}); four flows from init_scale 0.01",
-        shows=errata_shown.shows_d6_numbering,
         version=VERSION,
     ),
     Erratum(
@@ -222,8 +207,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="Each keeps its own component: the term is Σ_{d <= m} [e_d e_dᵀ k; e_d e_dᵀ q] at t_m.",
         severity="misprint",
         repair="Replace the term; nothing that follows uses it.",
-        measure="relative deviation from the solution of Eq. (39) by matrix exponential, m=2, ∫ v dt = 1.7",
-        shows=errata_shown.shows_eq40,
         version=VERSION,
     ),
     Erratum(
@@ -246,8 +229,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="The number (1/N) Σ_n y_n² = wᵀ Λ̂ w, as in Eq. (14) and in the display's next line.",
         severity="misprint",
         repair="y_n² for y_n xᵀ.",
-        measure="relative deviation from X Xᵀ/N of one sequence; of the row, its first entry",
-        shows=errata_shown.shows_e1_block,
         version=VERSION,
     ),
     Erratum(
@@ -271,9 +252,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="By v E(x_q (y_q − ŷ_q) βᵀ) k, as in Eq. (22c). The right-hand side of Eq. (45c) is correct.",
         severity="misprint",
         repair="Transpose as in Eq. (22c); i' for the summed index, as in Eq. (24).",
-        measure="relative deviation from −½ ∂L/∂q by differences of the loss, two random heads of rank 2; the columns "
-        "are multiplied entry by entry, the only product they have",
-        shows=errata_shown.shows_eq45c,
         version=VERSION,
     ),
     Erratum(
@@ -310,8 +288,6 @@ ERRATA: tuple[Erratum, ...] = (
         "(50) hold. (Two of the gradients also lack the index r.)",
         severity="misprint",
         repair="1/τ in place of the factor 2.",
-        measure="relative deviation from 2 kᵀ k' of Eq. (45b), ∂L/∂k by differences of the loss, τ=1",
-        shows=errata_shown.shows_eq51,
         version=VERSION,
     ),
 )

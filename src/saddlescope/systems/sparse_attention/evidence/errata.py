@@ -18,8 +18,6 @@ ERRATA: tuple[Erratum, ...] = (
         severity="misprint",
         repair="Lags from 1 to w throughout. (Or x_{t+1} on the left of Eq. (1): then Eq. (2), K_k^T Q_k of section "
         "2.1 and section C.4 stand, and Eq. (3) and Table 4 are one too high.)",
-        measure="mean total variation by which the law of x_t changes when x_t does; d=5, w=4",
-        shows=errata_shown.shows_lags,
         version=VERSION,
     ),
     Erratum(
@@ -30,8 +28,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="i_1 may be 0. Sections 3 and C.6 have singletons throughout.",
         severity="misprint",
         repair="0 <= i_1.",
-        measure="share of the divisions of 6 positions into 3 contiguous blocks that the inequality leaves out",
-        shows=errata_shown.shows_blocks,
         version=VERSION,
     ),
     Erratum(
@@ -59,9 +55,6 @@ ERRATA: tuple[Erratum, ...] = (
         "has it.",
         severity="misprint",
         repair="Read: without restriction.",
-        measure="least KL from the full truth that a model of the last token can have, as a share of that of a uniform "
-        "guess; then of section 2.1's construction, which sees both tokens; d=4, w=h=2, b0=3",
-        shows=errata_shown.shows_fig3,
         version=VERSION,
     ),
     Erratum(
@@ -73,8 +66,6 @@ ERRATA: tuple[Erratum, ...] = (
         "share out probability to positions. One-hot positions are in R^{T+w}.",
         severity="misprint",
         repair="V_k = (A_k* 0).",
-        measure="mean KL, in nats, of the construction's output from the truth; d=5, T=6, w=4, lambda=40",
-        shows=errata_shown.shows_value_size,
         version=VERSION,
     ),
     Erratum(
@@ -85,9 +76,6 @@ ERRATA: tuple[Erratum, ...] = (
         "in the construction.",
         severity="misprint",
         repair="A tilde on x_t.",
-        measure="mean KL, in nats, of the construction's output from the truth, x_t filled up with zeros; d=5, T=6, "
-        "w=4, lambda=40",
-        shows=errata_shown.shows_query,
         version=VERSION,
     ),
     Erratum(
@@ -98,8 +86,6 @@ ERRATA: tuple[Erratum, ...] = (
         "all others are zero.",
         severity="misprint",
         repair="Let the index run.",
-        measure="largest deviation of an entry from the attention of the construction, relative, worst head; w=4, h=2",
-        shows=errata_shown.shows_indicator,
         version=VERSION,
     ),
     Erratum(
@@ -184,8 +170,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="To H, as in section 2.1 and in the factor H of the symmetric flow.",
         severity="misprint",
         repair="H for h wherever heads are counted.",
-        measure="relative deviation of −dL/dV_k, all heads alike, from V' of the symmetric flow; h=3, H=5",
-        shows=errata_shown.shows_head_sums,
         version=VERSION,
     ),
     Erratum(
@@ -252,8 +236,6 @@ ERRATA: tuple[Erratum, ...] = (
         "counted from 0 here, unlike in Table 4.)",
         severity="misprint",
         repair="I(1) = {13, 14}, I(2) = {9, ..., 12}, I(3) = {1, ..., 8}, in lags from 1.",
-        measure="by how much the furthest interval is weaker than the strongest, relative; m=1.7",
-        shows=errata_shown.shows_c4,
         version=VERSION,
     ),
     Erratum(
@@ -290,9 +272,6 @@ ERRATA: tuple[Erratum, ...] = (
         "Proposition 1's loss it would decouple the heads from G and from each other.",
         severity="misprint",
         repair="The double sum.",
-        measure="relative deviation of the slope in V of half of |G − P|² from that of the sum over all d x d x T "
-        "entries",
-        shows=errata_shown.shows_inner_product,
         version=VERSION,
     ),
     Erratum(
@@ -303,8 +282,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="v_2 is in R^T, so i is in [T].",
         severity="misprint",
         repair="T for d.",
-        measure="relative deviation of the vector with the entries that are named from Tr(Q) v_1; d=3, T=6",
-        shows=errata_shown.shows_basis_index,
         version=VERSION,
     ),
     Erratum(
@@ -314,8 +291,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="It descends, as the two lines before say.",
         severity="misprint",
         repair="Descent.",
-        measure="largest fall, then largest rise of the loss as a share of its value at 0; symmetric flow from V=0",
-        shows=errata_shown.shows_ascent,
         version=VERSION,
     ),
     Erratum(
@@ -339,9 +314,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="V_1* is meant on the left. Even so s_1 may fall below s_k, see theorem_1.",
         severity="misprint",
         repair="m_1* <V, V_1*> >= m_k* <V, V_k*>.",
-        measure="largest (s_2 − s_1)' over the largest |s_i'| at random points of the set with s_1 = s_2; T=6, h=3, "
-        "H=5",
-        shows=errata_shown.shows_set_r,
         version=VERSION,
     ),
     Erratum(
@@ -352,8 +324,6 @@ ERRATA: tuple[Erratum, ...] = (
         "there it is s_1² (m_1* <V, V_1*> − m_j* <V, V_j*>).",
         severity="misprint",
         repair="As above; |V|_F² for |s|² in any case.",
-        measure="relative deviation from (s_1 − s_2)' at one s and fifty V, the best number put for Pi(s)²",
-        shows=errata_shown.shows_z_dot,
         version=VERSION,
     ),
     Erratum(
@@ -378,8 +348,6 @@ ERRATA: tuple[Erratum, ...] = (
         "without which it would not follow that all positions in use have the same m_j*.",
         severity="misprint",
         repair="s for <s_j*, s> s_j*.",
-        measure="relative deviation of Pi(s)² (left − right) from H |s|² s' at V = G s/(H |s|²), random s, best j",
-        shows=errata_shown.shows_rest_condition,
         version=VERSION,
     ),
     Erratum(
@@ -416,8 +384,6 @@ ERRATA: tuple[Erratum, ...] = (
         true="<W_i', W_i>/|W_i|, which is at most |W_i'|.",
         severity="misprint",
         repair="Remove the dot below.",
-        measure="relative deviation from differences of |W| along W'",
-        shows=errata_shown.shows_norm_rate,
         version=VERSION,
     ),
 )
