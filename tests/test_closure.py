@@ -7,62 +7,74 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-import saddlescope as ss
 from saddlescope.core.registry import subject_types
-from saddlescope.core.study import Study
-from saddlescope.core.system import System
+from saddlescope.core.room import rooms
+from saddlescope.core.subject import Subject
 from saddlescope.lab import closure as closures
 from saddlescope.lab.closure import OURS, closure, files_of, hash_of, sources
-from saddlescope.lab.run import all_at_once, run_face
+from saddlescope.lab.ensemble import _together
+from saddlescope.lab.run import all_at_once, run
+from saddlescope.templates.squares import Squares
+
+TINY: dict[str, Any] = {name: kind(kind.preset("tiny")) for name, kind in subject_types().items()}
 
 
-def places(kind):
-    return {file.relative_to(OURS).as_posix() for file in files_of(kind)}
+def below(folder, files):
+    return {file.relative_to(folder).as_posix() for file in files if file.is_relative_to(folder)}
 
 
-@pytest.fixture
-def copy(tmp_path, monkeypatch):
-    """The package's sources, to be edited."""
-    place = tmp_path / "saddlescope"
-    shutil.copytree(OURS, place, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(closures, "OURS", place)
-    return place
-
+# ---- of the package --------------------------------------------------------------------------------------
 
 ROOTS = {
-    "system": ("systems/linear_icl/system.py", "lab/run.py"),
-    "study": ("studies/vit/study.py", "lab/outcome.py"),
+    "system": (
+        "templates/squares/system.py",
+        "dynamics/train.py",
+        "dynamics/flow.py",
+        "dynamics/ensemble.py",
+        "lab/run.py",
+    ),
+    "study": ("studies/stroll.py", "dynamics/own_loop.py", "lab/run.py"),
 }
 
+STROLL = """
+from saddlescope.core.parts import OwnLoop, part
+from saddlescope.core.spec import Parameters
+from saddlescope.core.subject import Subject
+from saddlescope.core.trajectory import build_trajectory
+
+
+class Strolling(OwnLoop):
+    def train(self, seed, folder, tick):
+        from saddlescope.watch import measure
+"""
+
 EDITS = {
-    # file: whether runs of linear_icl and of vit change with it
+    # file: whether runs of squares and of a study change with it
     "analysis/stages.py": (True, True),
-    "lab/run.py": (True, False),
-    "lab/outcome.py": (True, True),
+    "lab/run.py": (True, True),
+    "lab/stages.py": (True, True),
     "core/precision.py": (True, False),
     "core/spec.py": (True, True),
     "core/trajectory.py": (True, True),
     "numerics/lanes.py": (True, False),
     "dynamics/train.py": (True, False),
     "dynamics/diffrax_backend.py": (True, False),
-    "systems/linear_icl/escape.py": (True, False),
-    "systems/linear_icl/network.py": (True, False),
-    "studies/vit/training.py": (False, True),
-    "studies/vit/images/decode.py": (False, True),
+    "templates/squares/data.py": (True, False),
+    "templates/squares/network.py": (True, False),
+    "templates/squares/prediction.py": (True, False),
+    "dynamics/own_loop.py": (False, True),
     "watch/measure.py": (False, True),
     "spectra/factored.py": (False, True),
-    "systems/linear_icl/claims.py": (False, False),
-    "systems/linear_icl/measures.py": (False, False),
-    "systems/linear_icl/evidence.py": (False, False),
-    "systems/linear_icl/errata.py": (False, False),
-    "systems/linear_icl/figures.py": (False, False),
-    "systems/linear_icl/experiments.py": (False, False),
-    "systems/cooccurrence/reduction.py": (False, False),
-    "studies/vit/claims.py": (False, False),
-    "studies/vit/figures.py": (False, False),
+    "templates/squares/evidence/claims.py": (False, False),
+    "templates/squares/evidence/measures.py": (False, False),
+    "templates/squares/evidence/errata.py": (False, False),
+    "templates/squares/evidence/figures.py": (False, False),
+    "templates/squares/evidence/experiments.py": (False, False),
+    "templates/squares/inventory.tsv": (False, False),
     "watch/report.py": (False, False),
     "show/page.py": (False, False),
     "show/style.py": (False, False),
@@ -73,6 +85,20 @@ EDITS = {
     "cli.py": (False, False),
     "__init__.py": (False, False),
 }
+
+
+@pytest.fixture
+def copy(tmp_path, monkeypatch):
+    """The package's sources, to be edited."""
+    place = tmp_path / "saddlescope"
+    shutil.copytree(OURS, place, ignore=shutil.ignore_patterns("__pycache__"))
+    (place / "studies" / "stroll.py").write_text(STROLL)
+    monkeypatch.setattr(closures, "OURS", place)
+    return place
+
+
+def test_the_roots_are_those_of_a_system():
+    assert files_of(Squares()) == closure([OURS / root for root in ROOTS["system"]])
 
 
 def test_edits_change_the_runs_that_they_may_change_and_no_others(copy):
@@ -92,41 +118,65 @@ def test_edits_change_the_runs_that_they_may_change_and_no_others(copy):
 
 def test_a_new_import_inside_a_function_counts(copy):
     roots = [copy / root for root in ROOTS["system"]]
-    file, extra = copy / "systems" / "linear_icl" / "escape.py", copy / "numerics" / "novel.py"
+    file, extra = copy / "templates" / "squares" / "reduction.py", copy / "numerics" / "novel.py"
     extra.write_text("VALUE = 1\n")
     before = hash_of(closure(roots))
     file.write_text(file.read_text() + "\n\ndef later():\n    from saddlescope.numerics.novel import VALUE\n")
     with_import = hash_of(closure(roots))
     extra.write_text("VALUE = 2\n")
     assert len({before, with_import, hash_of(closure(roots))}) == 3
-    file.write_text(file.read_text().replace("    from saddlescope", "    if TYPE_CHECKING:\n        from saddlescope"))
+    file.write_text(
+        file.read_text().replace("    from saddlescope.num", "    if TYPE_CHECKING:\n        from saddlescope.num")
+    )
     assert extra not in closure(roots)
 
 
-@pytest.mark.parametrize("name", subject_types())
-def test_analysis_modules_do_not_count(name):
-    kind = subject_types()[name]
-    last = {Path(place).stem.rpartition("_")[2] for place in places(kind)}
-    assert not last & {"claims", "experiments", "figures", "errata", "evidence", "report", "page"}
+def test_the_way_to_the_package_does_not_matter(tmp_path):
+    """A link to a checkout, say: the runs of one are those of the other."""
+    (tmp_path / "saddlescope").symlink_to(OURS)
+    code = "from saddlescope.lab.closure import sources\nfrom saddlescope.templates.squares import Squares\n"
+    code += "print(sources(Squares()))"
+    through_the_link = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=through_the_link, capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.stdout.strip() == sources(Squares()), done.stderr
 
 
-CASES = [
-    ("linear_icl", "flow"),
-    ("linear_icl", "train"),
-    ("linear_icl", "predict"),
-    ("gradual_rank", "flow"),
-    ("sparse_attention", "flow"),
-    ("sparse_attention/minimal", "train"),
-    ("cooccurrence", "flow"),
-    ("vit", "train"),
-]
+# ---- of every room ---------------------------------------------------------------------------------------
+
+
+def classes_in(package, kind=Subject):
+    """Those that it lists, and those that it makes systems of when it is asked to."""
+    here = [kind] if kind.__module__.startswith(f"{package}.") else []
+    return here + [found for other in kind.__subclasses__() for found in classes_in(package, other)]
+
+
+@pytest.mark.parametrize("name", rooms())
+def test_of_a_room_all_counts_but_what_judges_its_runs(name):
+    """Each file beside `evidence` is one of those that a system of the room depends on, and none inside it is."""
+    room = rooms()[name]
+    folder = room.folder
+    assert folder is not None
+    counted = closure([file for kind in classes_in(room.package) if (file := closures.home(kind))])
+    counted |= {file for kind in room.subjects for file in files_of(kind())}
+    beside = {place for place in below(folder, folder.rglob("*.py")) if not place.startswith("evidence/")}
+    modules = {place for place in beside if not place.endswith("__init__.py")}
+    assert modules <= below(folder, counted) <= beside
+    last = {Path(place).stem.rpartition("_")[2] for place in below(OURS, counted)}
+    assert not last & {"claims", "experiments", "figures", "errata", "report", "page"}
+
+
+CASES = [(name, face) for name, system in TINY.items() for face in system.faces]
 
 
 @pytest.mark.parametrize(("name", "face"), CASES)
 def test_everything_that_is_executed_counts(name, face):
     """Not what is imported: every function of ours that really runs lies in a file of the closure."""
-    system = ss.subject(name, "tiny")
-    executed = set()
+    system = TINY[name]
+    if face == "train" and (lacking := system.training.lacks()):
+        pytest.skip(lacking)
+    executed, as_one = set(), face == "flow" and _together(system)
 
     def listen(frame, event, _):
         if event == "call" and frame.f_code.co_name != "<module>":
@@ -134,44 +184,47 @@ def test_everything_that_is_executed_counts(name, face):
 
     sys.setprofile(listen)
     try:
-        run_face(system, face, 0)
-        if isinstance(system, System) and (name, face) == ("linear_icl", "flow"):
+        run(system, face, 0)
+        if as_one:
             all_at_once(system, "default", (0, 1))
     finally:
         sys.setprofile(None)
-    ours = {Path(file).relative_to(OURS).as_posix() for file in executed if Path(file).is_relative_to(OURS)}
+    ours = below(OURS, map(Path, executed))
     # Counts compilations where it has been imported; finds names, once, in the __init__ of packages.
     ours -= {"testing/checks.py", "core/lazy.py"}
-    if isinstance(system, Study):
-        ours -= {"lab/run.py"}  # hands over to the study's own loop
     assert len(ours) > 8
-    assert ours <= places(type(system))
+    assert ours <= below(OURS, files_of(system))
 
 
-def test_a_plug_in_counts_with_its_package_and_no_library(tmp_path, monkeypatch):
+# ---- of anybody's ----------------------------------------------------------------------------------------
+
+
+def test_a_plug_in_counts_with_its_package_and_no_library(tmp_path):
     place = tmp_path / "site-packages" / "mylab"
     place.mkdir(parents=True)
     (place / "__init__.py").write_text("")
     (place / "system.py").write_text(
-        "import numpy\nimport mylab.helper\nfrom saddlescope.systems.linear_icl import LinearICL\n"
-        "from . import claims\n\n\nclass Mine(LinearICL):\n    name = 'mine'\n"
+        "import numpy\nimport mylab.helper\nfrom saddlescope.templates.squares import Squares\n"
+        "from . import claims\n\n\nclass Mine(Squares):\n    name = 'mine'\n"
     )
     (place / "helper.py").write_text("")
     (place / "claims.py").write_text("")
     (tmp_path / "site-packages" / "numpy.py").write_text("")
     files = closure([place / "system.py"])
     assert {file for file in files if not file.is_relative_to(OURS)} == {place / "system.py", place / "helper.py"}
-    assert OURS / "systems" / "linear_icl" / "system.py" in closure([*files, *files_of(type(ss.system("linear_icl")))])
+    assert OURS / "templates" / "squares" / "system.py" in files
 
 
 @pytest.mark.parametrize("name", ["mylab", "rank_experiments"])
 def test_what_is_imported_from_a_package_itself_counts(tmp_path, name):
     """Whatever the package is called: one's own project may well end in a word for analysis."""
     place = tmp_path / name
-    place.mkdir()
+    (place / "evidence").mkdir(parents=True)
     (place / "__init__.py").write_text("RATE = 1\n")
     (place / "theory.py").write_text("X = 1\n")
     (place / "my_figures.py").write_text("")
+    (place / "evidence" / "__init__.py").write_text("")
+    (place / "evidence" / "tables.py").write_text("Y = 1\n")
     system = place / "system.py"
 
     def found():
@@ -179,18 +232,7 @@ def test_what_is_imported_from_a_package_itself_counts(tmp_path, name):
 
     system.write_text(f"from {name}.theory import X\n")
     assert found() == {"system.py", "theory.py"}
-    system.write_text("from . import theory, my_figures\n")
+    system.write_text("from . import theory, my_figures\nfrom .evidence.tables import Y\n")
     assert found() == {"system.py", "theory.py"}
     system.write_text("from . import theory, RATE\n")
     assert found() == {"system.py", "theory.py", "__init__.py"}
-
-
-def test_the_way_to_the_package_does_not_matter(tmp_path):
-    """A link to a checkout, say: the runs of one are those of the other."""
-    (tmp_path / "saddlescope").symlink_to(OURS)
-    code = "from saddlescope.lab.closure import sources\nimport saddlescope as ss\n"
-    code += "print(sources(type(ss.system('linear_icl'))))"
-    run = [sys.executable, "-c", code]
-    through_the_link = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(run, env=through_the_link, capture_output=True, text=True, cwd=tmp_path)
-    assert done.stdout.strip() == sources(type(ss.system("linear_icl"))), done.stderr

@@ -20,7 +20,7 @@ from saddlescope.core.errors import BadArgument
 from saddlescope.lab import store as stores
 from saddlescope.lab.plan import perform
 from saddlescope.lab.request import Request
-from saddlescope.lab.run import all_at_once, run
+from saddlescope.lab.run import run
 from saddlescope.lab.store import Damaged, Store
 
 from .waiting import wait_for
@@ -76,7 +76,7 @@ def test_a_run_comes_back_as_it_was(store, face):
 def test_an_ensemble_keeps_its_stages(store):
     seeds = tuple(range(3))
     asked = request(seeds=seeds, stages_only=True)
-    made = all_at_once(TINY, "default", seeds)
+    made = [run(TINY, "flow", seed) for seed in seeds]
     store.save(asked, made)
     assert [list(one.stages) for one in store.load(asked)] == [list(one.stages) for one in made]
     assert store.folder(asked).name.endswith("-seeds0-2")
@@ -86,7 +86,8 @@ def test_the_folder_says_what_it_holds(store):
     asked = request(seeds=(3,))
     store.save(asked, [run(TINY, "flow", 3)])
     folder = store.root / "squares" / f"flow-{asked.digest}-seed3"
-    assert {path.name for path in folder.iterdir()} == {"spec.json", "meta.json", "trajectory.zarr", "checksums.json"}
+    files = {"spec.json", "meta.json", "stages.json", "trajectory.zarr", "checksums.json"}
+    assert {path.name for path in folder.iterdir()} == files
     assert json.loads((folder / "spec.json").read_text()) == TINY.spec.to_dict()
     meta = json.loads((folder / "meta.json").read_text())
     assert {"versions", "machine", "argv", "seeds", "dtype", "device", "seconds", "result", "sources"} <= set(meta)
@@ -102,7 +103,7 @@ def test_the_name_covers_everything_that_matters():
         request(face="train").name,
         request(seeds=(1,)).name,
         request(solver="tight").name,
-        request(ss.system("linear_icl/next_token", "tiny")).name,
+        request(variant).name,
         request(stages_only=True).name,
     ]
     assert len(set(names)) == len(names)
@@ -198,7 +199,7 @@ def test_a_damaged_checkpoint_is_set_aside_and_said_to_be(store):
 @pytest.mark.parametrize("content", ["[]", "{}", "null"])
 def test_an_ensemble_must_be_whole(store, content):
     asked = request(seeds=(0, 1), stages_only=True)
-    store.save(asked, all_at_once(TINY, "default", (0, 1)))
+    store.save(asked, [run(TINY, "flow", seed) for seed in (0, 1)])
     (store.folder(asked) / "stages.json").write_text(content)
     with pytest.raises(Damaged):
         store.load(asked)

@@ -11,22 +11,27 @@ pytest.importorskip("peft")
 
 import torch
 
-from saddlescope.core.claim import judge_runs
-from saddlescope.core.run import Run
+from saddlescope.core.claim import judge
 from saddlescope.core.errors import BadArgument
 from saddlescope.core.progress import silent
-from saddlescope.core.study import check_trained
+from saddlescope.core.run import Run
+from saddlescope.core.trajectory import check_trained
+from saddlescope.lab.stages import run_of
 from saddlescope.studies.vit.adaptation import of_one_rank, turned, with_adapters
-from saddlescope.studies.vit.images import load_images
-from saddlescope.studies.vit.lora import LoRA
 from saddlescope.studies.vit.evidence.claims.lora import CLAIMS, second_direction
 from saddlescope.studies.vit.evidence.lora_figures import FIGURE
+from saddlescope.studies.vit.images import load_images
+from saddlescope.studies.vit.lora import LoRA
 from saddlescope.studies.vit.lora_spec import NETWORKS, TRAINED, LoRASpec
 from saddlescope.studies.vit.network import VisionTransformer
 from saddlescope.studies.vit.truncation import cut, directions_of
 from saddlescope.testing.sabotage import survivors
 
 STUDY = LoRA(LoRA.preset("tiny"))
+
+
+def trained(folder, tick):
+    return STUDY.training.train(0, folder, tick)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -40,7 +45,7 @@ def one_thread():
 
 @pytest.fixture(scope="module")
 def whole():
-    return STUDY.train(0, None, silent)
+    return trained(None, silent)
 
 
 def judged(run, kind, network):
@@ -66,14 +71,14 @@ def test_a_run_killed_in_any_stage_goes_on_exactly(tmp_path, whole, stage):
             raise Killed
 
     with pytest.raises(Killed):
-        STUDY.train(0, tmp_path, kill)
+        trained(tmp_path, kill)
     done = {path.name for path in tmp_path.iterdir() if path.is_dir()}
     assert done == set(("pretrained", *TRAINED)[: stage + 1])
     shares = []
-    resumed = STUDY.train(0, tmp_path, lambda share, words="": shares.append(share))
+    resumed = trained(tmp_path, lambda share, words="": shares.append(share))
     assert resumed.drop_attrs().identical(whole.drop_attrs())
     assert min(shares) > stage / 4  # what was done is not done again
-    assert STUDY.train(0, tmp_path, kill).drop_attrs().identical(whole.drop_attrs())  # no epoch: nothing kills it
+    assert trained(tmp_path, kill).drop_attrs().identical(whole.drop_attrs())  # no epoch: nothing kills it
 
 
 def test_a_lora_begins_at_zero_and_every_adapter_acts(whole):
@@ -151,7 +156,7 @@ def test_turned_images_keep_their_labels():
 
 def test_a_full_fine_tuning_that_diverges_is_a_result():
     study = LoRA(STUDY.spec.replace(tune_learning_rate=1e30))
-    run = study.train(0, None, silent)
+    run = study.training.train(0, None, silent)
     check_trained(run)
     assert run.attrs["result"].startswith("full fine-tuning diverged")
     assert not run["advised_ranks"].values.any()
@@ -188,7 +193,7 @@ def planted(whole, **arrays) -> list[Run]:
     run = whole.copy(deep=True)
     for name, values in good.items():
         run[name] = (run[name].dims, np.broadcast_to(np.asarray(values, float), run[name].shape).copy())
-    return [Run(STUDY, "train", seed, run, (), None) for seed in range(2)]
+    return [run_of(run.assign_attrs(seed=seed), STUDY) for seed in range(2)]
 
 
 def growing(whole, *delays) -> np.ndarray:
@@ -215,8 +220,8 @@ CASES = {
 def test_claims_go_either_way(whole, name):
     claim = next(claim for claim in CLAIMS if claim.name == name)
     good, bad = (planted(whole, **arrays) for arrays in CASES[name])
-    assert judge_runs(claim, good).verdict == "supported"
-    assert judge_runs(claim, bad).verdict == "refuted"
+    assert judge(claim, good).verdict == "supported"
+    assert judge(claim, bad).verdict == "refuted"
     assert not survivors([claim], good)
 
 
@@ -228,8 +233,8 @@ def test_growth_one_by_one_or_together(whole):
     assert second_direction(in_turn[0]) == 0
     assert second_direction(at_once[0]) == pytest.approx(0.5)
     for runs, order, together in ((in_turn, "supported", "refuted"), (at_once, "refuted", "supported")):
-        assert judge_runs(claims["lora_one_at_a_time"], runs).verdict == order
-        assert judge_runs(claims["lora_together"], runs).verdict == together
+        assert judge(claims["lora_one_at_a_time"], runs).verdict == order
+        assert judge(claims["lora_together"], runs).verdict == together
     assert not survivors([claims["lora_one_at_a_time"]], in_turn)
     assert not survivors([claims["lora_together"]], at_once)
 
@@ -256,8 +261,8 @@ def test_rank_that_grows_or_recovers(whole):
         for first, over_epochs in ((1.0, [0.0, 1.2, 1.5, 2.0]), (3.0, [0.0, 1.5, 1.6, 2.0]))
     )
     for runs, grows, recovers in ((growth, "supported", "refuted"), (dip, "refuted", "supported")):
-        assert judge_runs(claims["lora_rank_grows"], runs).verdict == grows
-        assert judge_runs(claims["lora_rank_recovers"], runs).verdict == recovers
+        assert judge(claims["lora_rank_grows"], runs).verdict == grows
+        assert judge(claims["lora_rank_recovers"], runs).verdict == recovers
     assert not survivors([claims["lora_rank_recovers"]], dip)
 
 
@@ -270,5 +275,5 @@ def test_claims_repair_claims_of_this_study():
 def test_the_figure_is_drawn(whole):
     from saddlescope.show.style import svg_of
 
-    runs = [Run(STUDY, "train", 0, whole, (), None)]
+    runs = [run_of(whole, STUDY)]
     assert "</svg>" in svg_of(FIGURE, {"lora": runs})

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -22,11 +20,10 @@ from torch.nn import functional
 import saddlescope as ss
 from saddlescope import cli
 from saddlescope.cli import run
-from saddlescope.core.errors import BadArgument, CannotGoOn
-from saddlescope.lab.records import Records, thinned
+from saddlescope.core.errors import CannotGoOn
+from saddlescope.lab.records import Records
 from saddlescope.lab.report import verdict_rows
-from saddlescope.lab.reproduce import choose, reproduce, requests_of
-from saddlescope.lab.request import Request
+from saddlescope.lab.reproduce import carry_out, choose
 from saddlescope.lab.store import Store
 from saddlescope.spectra.layouts import HeadWeights
 from saddlescope.studies.vit import checkpoint
@@ -210,7 +207,7 @@ def test_processes_share_every_batch():
 
 
 def trained(spec=TINY, seed=0, folder=None):
-    return ss.train(ss.subject("vit", "tiny").__class__(spec), seed, save=folder)
+    return ss.train(ViT(spec), seed, save=folder)
 
 
 def same(one: xarray.Dataset, other: xarray.Dataset) -> bool:
@@ -462,6 +459,8 @@ def test_cut_changes_are_those_of_an_svd(rank):
         (["activation=tanh"], "choose one of: gelu, relu"),
         (["precision=float16"], "did you mean 'bfloat16'"),
         (["init_scale=0"], "`init_scale` must be positive"),
+        (["image_size=0"], "`image_size` must be at least 1"),
+        (["image_size=2.5"], "`image_size` must be a whole number"),
         (["warmup_epochs=3"], "below `epochs` = 3"),
         (["dept=3"], "did you mean 'depth'"),
     ],
@@ -547,7 +546,7 @@ def recorded(tmp_path_factory):
     wanted = [*chosen.experiments, chosen.room.experiments["cifar_activations"]]
     chosen = chosen.__class__(chosen.room, chosen.figures, tuple(wanted), False)
     store = Store(tmp_path_factory.mktemp("store"))
-    (result,) = reproduce([chosen], store, full=True, workers=1, records=Records(RESULTS))
+    (result,) = carry_out([chosen], store, full=True, workers=1, records=Records(RESULTS))
     return result
 
 
@@ -569,7 +568,7 @@ def test_recorded_claims_can_lose(recorded):
 
 def test_spectra_of_the_gpu_are_those_of_the_cpu(recorded):
     """The last epoch as watched on the GPU, by Gram matrices, against QR of the final weights on the CPU."""
-    for runs in map(recorded.evidence, recorded.runs):
+    for runs in recorded.runs.values():
         for one in runs:
             watched, exact = one.trajectory["singular_values"].values[-1], one.trajectory["change_values"].values
             gap = np.abs(watched - exact[..., : watched.shape[-1]]) / exact[..., :1]
@@ -581,109 +580,12 @@ def test_figures_are_drawn_from_records(recorded):
         assert len(recorded.figures[figure.name]) > 10_000, figure.name
 
 
-def test_the_record_says_how_long_it_took():
+def test_the_records_say_how_long_they_took_and_where(recorded):
     """500 epochs in 700 s, and at most 2% of them for spectra."""
-    (request,) = requests_of(choose(["vit"])[0].room.experiments["cifar"], True)
-    attrs = Records(RESULTS).load(request).trajectory.attrs  # type: ignore[union-attr]
+    attrs = recorded.runs["cifar"][0].trajectory.attrs
     assert attrs["seconds"] <= 700 and attrs["spectra_seconds"] <= 0.02 * attrs["seconds"]
-    assert "H200" in attrs["device"]
-
-
-def test_a_record_under_the_name_of_another_run_is_not_taken_for_it(tmp_path):
-    shutil.copytree(RESULTS / "vit" / "runs", tmp_path / "vit" / "runs")
-    (asked,) = requests_of(choose(["vit"])[0].room.experiments["cifar"], True)
-    sound = Records(RESULTS).path(asked)
-    other = next(path for path in sound.parent.glob("*.nc") if path != sound)
-    shutil.copy(other, tmp_path / "vit" / "runs" / sound.name)
-    assert asked not in Records(tmp_path)
-
-
-def test_a_record_that_is_damaged_where_it_says_what_it_is(tmp_path):
-    shutil.copytree(RESULTS / "vit" / "runs", tmp_path / "vit" / "runs")
-    (asked,) = requests_of(choose(["vit"])[0].room.experiments["cifar"], True)
-    place = tmp_path / "vit" / "runs" / Records(RESULTS).path(asked).name
-    content = place.read_bytes()
-    for name in (b"spec", b"system"):
-        at = content.index(name)
-        place.write_bytes(content[:at] + b"S" + content[at + 1 :])
-        with pytest.raises(BadArgument, match="not as it was written"):
-            assert asked in Records(tmp_path)
-
-
-def test_records_of_records_are_the_same(recorded, tmp_path):
-    """A record is not thinned twice, and its provenance is handed on."""
-    from saddlescope.lab.record import record
-    from saddlescope.lab.report import write_report
-
-    shutil.copytree(RESULTS / "vit", tmp_path / "kept" / "vit")
-    write_report([recorded], tmp_path / "out", full=True, began=0.0)
-    record([recorded], Store(tmp_path / "store"), tmp_path / "out", tmp_path / "kept", full=True)
-    for file in (RESULTS / "vit" / "runs").iterdir():
-        assert (tmp_path / "kept" / "vit" / "runs" / file.name).read_bytes() == file.read_bytes()
-    runs = json.loads((tmp_path / "kept" / "vit" / "runs.json").read_text())
-    assert len(runs) == 5 and all("H200" in one["device"] and one["versions"]["torch"] for one in runs)
-
-
-def test_records_survive_a_new_field_and_a_renamed_class(tmp_path):
-    """What was recorded before the Spec had the field was made with its default value, and with no other."""
-
-    @dataclasses.dataclass(frozen=True, kw_only=True)
-    class Renamed(ViTSpec):
-        novelty: int = 3
-
-    (request,) = requests_of(choose(["vit"])[0].room.experiments["cifar"], True)
-    fields = request.system.spec.to_dict()
-
-    class Successor(ViT):
-        spec_type = Renamed
-
-    def asked(**changes):
-        return Request(Successor(Renamed(**fields, **changes)), "train", request.seeds)
-
-    records = Records(RESULTS)
-    assert asked().system.spec.digest != request.system.spec.digest
-    assert asked() in records and asked(novelty=4) not in records
-    found, expected = records.load(asked()), records.load(request)
-    assert found.trajectory is not None and found.trajectory.identical(expected.trajectory)  # type: ignore[arg-type]
-    assert found.made is not None and "H200" in found.made.device
-
-
-def test_a_record_is_of_what_it_says_not_of_its_name(tmp_path):
-    shutil.copytree(RESULTS / "vit", tmp_path / "vit")
-    for number, file in enumerate(sorted((tmp_path / "vit" / "runs").glob("*.nc"))):
-        file.rename(file.with_name(f"{number}.nc"))
-    (request,) = requests_of(choose(["vit"])[0].room.experiments["cifar"], True)
-    assert Records(tmp_path).about(request) == Records(RESULTS).about(request)
-    assert Records(tmp_path).load(request).final_loss == Records(RESULTS).load(request).final_loss
-
-
-def test_thinning_keeps_both_ends():
-    whole = trained(TINY.replace(epochs=40))
-    small = thinned(whole)
-    assert small["time"].values[0] == 0 and small["time"].values[-1] == 40
-    assert list(small["time"].values[:16]) == list(range(16)) and 20 < small.sizes["time"] < 41
-    assert small["loss"].dtype == np.float32 and small.attrs["spec"] == whole.attrs["spec"]
-
-
-def test_a_damaged_record_is_named(tmp_path, capsys):
-    shutil.copytree(RESULTS / "vit", tmp_path / "vit")
-    for file in (tmp_path / "vit" / "runs").iterdir():
-        file.write_bytes(file.read_bytes()[:500])
-    code = run(["reproduce", "vit:12", "--full", "--recorded", str(tmp_path), "--out", str(tmp_path / "out")])
-    assert code == 2 and "cannot be read" in capsys.readouterr().err
-    assert run(["reproduce", "vit:12", "--recorded", str(tmp_path / "none"), "--out", str(tmp_path / "out")]) == 2
-
-
-def test_one_bit_of_a_record_is_noticed(tmp_path):
-    shutil.copytree(RESULTS / "vit", tmp_path / "vit")
-    (request,) = requests_of(choose(["vit"])[0].room.experiments["cifar"], True)
-    file = Records(tmp_path).path(request)
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 1
-    file.write_bytes(content)
-    for read in (Records(tmp_path).about, Records(tmp_path).load):
-        with pytest.raises(BadArgument, match="not as it was written"):
-            read(request)
+    for one in (one for runs in recorded.runs.values() for one in runs):
+        assert "H200" in one.made.device and one.made.versions["torch"]
 
 
 def test_one_bit_of_a_checkpoint_is_noticed(tmp_path):

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from saddlescope.core.spec import require
 
-from .spec import PRESETS as VIT
-from .spec import ViTSpec
+from .spec import PRESETS as VIT, ViTSpec
 
 TRAINED = ("full", "lora", "small")
 NETWORKS = ("full", "cut", "held", "lora", "small", "start")

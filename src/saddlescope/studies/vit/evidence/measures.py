@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from saddlescope.core.claim import by_field
+from saddlescope.core.claim import by_field, rows_over
 from saddlescope.core.run import Run
-from saddlescope.spectra.ranks import energy_rank
-from saddlescope.spectra.ranks import stable_rank as rank_or_zero
+from saddlescope.spectra.ranks import energy_rank, stable_rank as rank_or_zero
 
 QK, OV = 0, 1
 """Places of the circuits W_Q W_Kᵀ (the paper's W_K W_Qᵀ, transposed) and W_V W_O."""
@@ -134,7 +133,7 @@ def _rows_over(field: str, measured: Callable[[Run], float]) -> Callable[[Sequen
     def rows(runs: Sequence[Run]) -> np.ndarray:
         usual = type(runs[0].system)().spec
         chosen = [run for run in runs if _differs_only_in(run.system.spec, usual, field)]
-        return np.array([[getattr(run.system.spec, field), measured(run)] for run in chosen])
+        return rows_over(field, measured)(chosen)
 
     return rows
 

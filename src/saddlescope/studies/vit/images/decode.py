@@ -128,8 +128,7 @@ def fill(resized: bool, picture: Picture, target: np.ndarray) -> None:
 @contextmanager
 def opened(picture: Picture) -> Iterator[Image]:
     """The image, not yet decoded."""
-    from PIL.Image import fromarray
-    from PIL.Image import open as open_image
+    from PIL.Image import fromarray, open as open_image
 
     name, source = picture
     with naming(name, f"replace the image or leave it out; {', '.join(FORMATS)} are read, whole"):

@@ -45,8 +45,8 @@ def pick(path: Path, columns: Sequence[str], names: Sequence[str]) -> str:
         if name in columns:
             return name
     raise BadArgument(
-        f"{path} has no column {' or '.join(names)}; its columns are {', '.join(columns) or 'none'}: rename the one "
-        "that is meant, or name that of the labels as `labels`"
+        f"{path} has no column {' or '.join(names)}; its columns are {', '.join(columns)[:400] or 'none'}: rename the "
+        "one that is meant, or name that of the labels as `labels`"
     )
 
 

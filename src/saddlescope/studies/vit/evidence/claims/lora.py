@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from saddlescope.core.claim import OURS, Claim, all_of, bounded, close, only, ordered
@@ -10,7 +12,7 @@ from saddlescope.core.run import Run
 from ...lora_spec import NETWORKS
 
 ASKED = ("boix2023", "Section 6, LoRA")
-RUNS = all_of(2)
+LORA: dict[str, Any] = {"experiment": "lora", "seeds": all_of(2)}
 
 
 def judged(run: Run, kind: str, network: str) -> float:
@@ -28,6 +30,12 @@ def truncated(run: Run) -> float:
     """Loss with as many directions of each matrix's full change as the small LoRA has."""
     kept = run.trajectory
     return float(np.interp(run.system.spec.small_rank, kept["kept_ranks"].values, kept["kept_loss"].values))
+
+
+def kept_by_rank(run: Run) -> list[float]:
+    """Shares that truncated changes, the small LoRA and the LoRA keep."""
+    losses = (truncated(run), judged(run, "loss", "small"), judged(run, "loss", "lora"))
+    return [decrease_kept(run, loss) for loss in losses]
 
 
 def ranks_on_the_way(run: Run) -> tuple[float, float, float]:
@@ -71,9 +79,8 @@ CLAIMS = (
         "learned: with the rest of the change taken away, and biases, norms and positions as before, the decrease of "
         "the loss is kept.",
         source=ASKED,
-        experiment="lora",
-        seeds=RUNS,
-        measured=lambda run: [decrease_kept(run, judged(run, "loss", "held"))],
+        **LORA,
+        measured=lambda run: decrease_kept(run, judged(run, "loss", "held")),
         relation=bounded(lower=0.9, because="as large a share of the decrease as the ranks hold of the squared change"),
     ),
     Claim(
@@ -81,19 +88,17 @@ CLAIMS = (
         says="A LoRA of the ranks that a full fine-tuning's change has, trained from the same start for as many "
         "epochs, recovers the decrease of the loss.",
         source=ASKED,
-        experiment="lora",
-        seeds=RUNS,
-        measured=lambda run: [decrease_kept(run, judged(run, "loss", "lora"))],
+        **LORA,
+        measured=lambda run: decrease_kept(run, judged(run, "loss", "lora")),
         relation=bounded(lower=0.9, because="as large a share of the decrease as the ranks hold of the squared change"),
     ),
     Claim(
         name="lora_generalises",
         says="That LoRA has the test accuracy of the full fine-tuning.",
         source=(OURS, "LoRA"),
-        experiment="lora",
-        seeds=RUNS,
-        measured=lambda run: [judged(run, "test_accuracy", "lora")],
-        expected=lambda run: [judged(run, "test_accuracy", "full")],
+        **LORA,
+        measured=lambda run: judged(run, "test_accuracy", "lora"),
+        expected=lambda run: judged(run, "test_accuracy", "full"),
         relation=close(0.03, because="two standard errors of a difference, with 4 % of 360 test images wrong"),
     ),
     Claim(
@@ -101,22 +106,17 @@ CLAIMS = (
         says="A LoRA needs less rank than the full change has: with rank one everywhere it recovers more than the "
         "first direction of each matrix's full change keeps; more rank still recovers more.",
         source=(OURS, "LoRA"),
-        experiment="lora",
-        seeds=RUNS,
+        **LORA,
         applies=only(small_rank=1),
-        measured=lambda run: [
-            decrease_kept(run, loss)
-            for loss in (truncated(run), judged(run, "loss", "small"), judged(run, "loss", "lora"))
-        ],
+        measured=kept_by_rank,
         relation=ordered(because="shares of one decrease, from one start"),
     ),
     Claim(
         name="lora_rank_grows",
         says="A LoRA, which begins at BA = 0, gains rank gradually: after one step it has less than at the end.",
         source=ASKED,
-        experiment="lora",
-        seeds=RUNS,
-        measured=lambda run: [first_rank(run)],
+        **LORA,
+        measured=first_rank,
         relation=bounded(1.0, because="the theory's rank never falls while directions are joining"),
     ),
     Claim(
@@ -124,8 +124,7 @@ CLAIMS = (
         says="A LoRA's rank falls from the first step on, in which Adam gives all entries of B one size, while the "
         "strongest direction takes over, and only then grows, by a twentieth or more.",
         source=(OURS, "LoRA"),
-        experiment="lora",
-        seeds=RUNS,
+        **LORA,
         measured=lowest_rank,
         relation=bounded(
             0.95, because="a twentieth: with the rate near zero the mean over modules moves by a thousandth"
@@ -137,9 +136,8 @@ CLAIMS = (
         says="The directions of a LoRA appear one after another: when a module's first has half of its final size, the "
         "second has not yet a quarter of its own.",
         source=ASKED,
-        experiment="lora",
-        seeds=RUNS,
-        measured=lambda run: [second_direction(run)],
+        **LORA,
+        measured=second_direction,
         relation=bounded(0.25, because="in the limit of small weights the second is still at zero; half is no order"),
     ),
     Claim(
@@ -147,9 +145,8 @@ CLAIMS = (
         says="The directions of a LoRA grow together: when a module's first has half of its final size, the second has "
         "more than a quarter of its own.",
         source=(OURS, "LoRA"),
-        experiment="lora",
-        seeds=RUNS,
-        measured=lambda run: [second_direction(run)],
+        **LORA,
+        measured=second_direction,
         relation=bounded(lower=0.25, because="the bound of the claim that it repairs: a half would be in step"),
         repairs="lora_one_at_a_time",
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from saddlescope.core.claim import OURS, Claim, all_of, bounded, monotone, only, scales_as, together
 
@@ -12,18 +13,17 @@ PAPER = "boix2023"
 
 HALF = "half: a change without any bias has the start's own stable rank (random ones have 0.9 to 1.5 times it)"
 
-default_scale = only(init_scale=1.0)
-
 
 def _of_every_run(suffix: str, experiment: str, runs: int) -> Iterator[Claim]:
     """What must hold in each training of an experiment, whatever its scale."""
+    each: dict[str, Any] = {"experiment": experiment, "seeds": all_of(runs)}
+    default: dict[str, Any] = {"experiment": experiment, "seeds": all_of(1), "applies": only(init_scale=1.0)}
     yield Claim(
         name=f"low_rank_against_start{suffix}",
         says="The change of every head's W_K W_Qᵀ and W_V W_O has at most half the stable rank of the product it began "
         "with.",
         source=(PAPER, "Section 5, Figure 5"),
-        experiment=experiment,
-        seeds=all_of(runs),
+        **each,
         measured=measures.against_start,
         relation=bounded(0.5, because=HALF),
     )
@@ -31,8 +31,7 @@ def _of_every_run(suffix: str, experiment: str, runs: int) -> Iterator[Claim]:
         name=f"low_rank_against_random{suffix}",
         says="It has at most half the stable rank of what random changes of the weights of the same norms would make.",
         source=(PAPER, "Section 5, low-rank bias"),
-        experiment=experiment,
-        seeds=all_of(runs),
+        **each,
         measured=measures.against_random,
         relation=bounded(0.5, because=HALF),
     )
@@ -40,9 +39,7 @@ def _of_every_run(suffix: str, experiment: str, runs: int) -> Iterator[Claim]:
         name=f"spectrum_below_start{suffix}",
         says="Over its largest, every singular value of the change of W_K W_Qᵀ is below the start's, default scale.",
         source=(PAPER, "Figure 5"),
-        experiment=experiment,
-        seeds=all_of(1),
-        applies=default_scale,
+        **default,
         measured=measures.normalised_tail,
         relation=bounded(1.0, because="1: a spectrum that falls like the start's is no lower in rank"),
     )
@@ -50,9 +47,7 @@ def _of_every_run(suffix: str, experiment: str, runs: int) -> Iterator[Claim]:
         name=f"product_is_not_low_rank{suffix}",
         says="For 90% of its energy every trained product needs at least a third of the directions that it has.",
         source=(PAPER, "Section 1.1, trained weights that are not low-rank"),
-        experiment=experiment,
-        seeds=all_of(1),
-        applies=default_scale,
+        **default,
         measured=measures.end_directions,
         relation=bounded(lower=1 / 3, because="a random product needs two thirds, one of low rank some hundredths"),
     )
@@ -60,9 +55,7 @@ def _of_every_run(suffix: str, experiment: str, runs: int) -> Iterator[Claim]:
         name=f"change_is_lower_than_product{suffix}",
         says="The change needs fewer directions for 90% of its energy than the trained product, in every head.",
         source=(PAPER, "Section 1.1, trained weights that are not low-rank"),
-        experiment=experiment,
-        seeds=all_of(1),
-        applies=default_scale,
+        **default,
         measured=measures.change_directions,
         relation=bounded(0.9, because="counts of few directions jump by 5%; 1 would be no difference"),
     )
@@ -70,8 +63,7 @@ def _of_every_run(suffix: str, experiment: str, runs: int) -> Iterator[Claim]:
         name=f"an_eighth_keeps_the_loss{suffix}",
         says="An eighth of the directions of each attention matrix's change keeps 90% of what it does for the loss.",
         source=(OURS, "open question 2: what a LoRA could hold"),
-        experiment=experiment,
-        seeds=all_of(runs),
+        **each,
         measured=measures.share_kept_at(1 / 8),
         relation=bounded(lower=0.9, because="the rest of the loss is a tenth; random directions would keep an eighth"),
     )
