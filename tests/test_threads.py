@@ -128,10 +128,11 @@ def test_large_matrices_keep_theirs():
 
 @pytest.mark.parametrize("run", [ss.predict, ss.flow, ss.train])
 def test_the_python_api_computes_with_one(run, monkeypatch):
-    chosen = ss.system("linear_icl", "tiny")
+    chosen = ss.system("squares", "tiny")
     seen = []
-    predict = type(chosen).predict
-    monkeypatch.setattr(type(chosen), "predict", lambda *given: (seen.append(blas_threads()), predict(*given))[1])
+    theory = type(chosen.theory)
+    predict = theory.predict
+    monkeypatch.setattr(theory, "predict", lambda *given: (seen.append(blas_threads()), predict(*given))[1])
     run(chosen)
     assert seen == [{1}] and blas_threads() == {2}
 
@@ -156,8 +157,15 @@ def test_a_measurement_computes_with_one(monkeypatch, tmp_path):
 STARTED = """
 import os
 import saddlescope as ss
+from saddlescope.templates.squares.system import Squares, SquaresFlow
 
-ss.flow(ss.system("gradual_rank", "tiny"))
+class Compiled(SquaresFlow):
+    arrays = "jax"
+
+class CompiledSquares(Squares):
+    flow = ss.part(Compiled)
+
+ss.flow(CompiledSquares(CompiledSquares.preset("tiny")))
 names = [open(f"/proc/self/task/{task}/comm").read() for task in os.listdir("/proc/self/task")]
 print(sum("XLAEigen" in name for name in names), "PJRT_NPROC" in os.environ)
 """

@@ -15,8 +15,9 @@ KINDS = ("systems", "studies")
 
 
 def copy_without(room: str, place: Path) -> None:
-    """The files that git knows, without the room's; runs and compiled code that are kept are shared."""
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+    """The files that git knows or would add, without the room's; runs and compiled code that are kept are shared."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     gone = [*(f"src/saddlescope/{kind}/{room}/" for kind in KINDS), f"tests/{room}/"]
     if not any((ROOT / folder).is_dir() for folder in gone):
         sys.exit(f"no room is called {room}")

@@ -82,8 +82,8 @@ def detect_stages(
 ) -> list[FoundStage]:
     """Drops of any loss curve, in order; with `rising` the rises of a rank, or of anything else that grows.
 
-    noisy: None decides by the share of rises.  smallest_drop: share of the whole fall below which a drop is ignored.
-    count: number of drops if theory knows it.
+    time, loss: the curve.  noisy: None decides by the share of rises.  smallest_drop: share of the whole fall below
+    which a drop is ignored.  count: number of drops if theory knows it.
     """
     time, loss = _checked(time, loss)
     if rising:
@@ -110,6 +110,10 @@ def looks_noisy(loss: np.ndarray) -> bool:
     return bool(rises.mean() > 0.02)
 
 
+LARGEST = 1e140
+"""Numbers up to which squares, and sums of many, are numbers."""
+
+
 def _checked(time: np.ndarray, loss: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     time, loss = np.asarray(time, float), np.asarray(loss, float)
     if time.ndim != 1 or time.shape != loss.shape:
@@ -120,6 +124,8 @@ def _checked(time: np.ndarray, loss: np.ndarray) -> tuple[np.ndarray, np.ndarray
     if not good.all():
         first = int(np.flatnonzero(~good)[0])
         raise ValueError(f"`loss` is not finite at row {first} (time {time[first]}): cut the curve there, or mend it")
+    if max(np.abs(time).max(initial=0.0), np.abs(loss).max(initial=0.0)) > LARGEST:
+        raise ValueError(f"a curve has numbers up to {LARGEST:g}, got larger ones: cut it, or mend it")
     if len(time) < 8:
         raise ValueError(f"a curve needs at least 8 points to show stages, got {len(time)}")
     if np.any(np.diff(time) <= 0):

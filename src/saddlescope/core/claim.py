@@ -17,11 +17,25 @@ OURS = "saddlescope"
 
 
 def by_field(runs: Iterable[Run], field: str) -> dict[Any, list[Run]]:
-    """Runs by the value of a field of their spec, in increasing order."""
+    """These runs by the value of a `field` of their spec, in increasing order."""
     found: dict[Any, list[Run]] = {}
     for run in runs:
         found.setdefault(getattr(run.system.spec, field), []).append(run)
     return {value: found[value] for value in sorted(found)}
+
+
+def rows_over(field: str, measured: Callable[[Run], Any]) -> Callable[[Sequence[Run]], np.ndarray]:
+    """For a claim's `measured`, with `scales_as`: rows (value of this `field` of the spec, number) of all runs.
+
+    measured: of a run, a number or several: the first of all runs comes before the second of all.
+    """
+
+    def rows(runs: Sequence[Run]) -> np.ndarray:
+        x = [getattr(run.system.spec, field) for run in runs]
+        numbers = zip(*(np.ravel(measured(run)) for run in runs), strict=True)
+        return np.array([row for y in numbers for row in zip(x, y, strict=True)], float)
+
+    return rows
 
 
 # ---- relations -------------------------------------------------------------------------------------------
@@ -67,7 +81,7 @@ def close(rtol: float, because: str) -> Relation:
 
 
 def bounded(upper: float | None = None, because: str = "", *, lower: float | None = None) -> Relation:
-    """A relation for claims: no measured number exceeds `upper`; or none falls below `lower`."""
+    """A relation for claims: no measured number exceeds `upper`; or none falls below `lower`; `because`: why."""
     if (upper is None) == (lower is None):
         raise ValueError(f"give one of `upper` and `lower`, got {upper} and {lower}")
     if upper is not None:
@@ -77,19 +91,19 @@ def bounded(upper: float | None = None, because: str = "", *, lower: float | Non
 
 
 def aligned(cosine: float, because: str) -> Relation:
-    """A relation for claims: the measured numbers are cosines, all of at least this size."""
+    """A relation for claims: the measured numbers are cosines, all at least `cosine` in size; `because`: why."""
     return Relation("aligned", because, lambda v, _: _extreme(np.min, np.abs(v)), cosine, "at least")
 
 
 def ordered(because: str) -> Relation:
-    """A relation for claims: the measured numbers strictly increase; the value is the least step."""
+    """A relation for claims: the measured numbers strictly increase; the value is the least step; `because`: why."""
     return Relation("ordered", because, lambda v, _: _extreme(np.min, np.diff(v)), 0.0, "above", _listing)
 
 
 def monotone(direction: Literal["rises", "falls"], because: str, slack: float = 0.0) -> Relation:
     """A relation for claims: along the last axis nothing moves against `direction`.
 
-    The value is the worst step, `slack` what is forgiven.
+    The value is the worst step, `slack` what is forgiven, and `because` why.
     """
     sign = 1.0 if direction == "rises" else -1.0
     return Relation(
@@ -103,7 +117,10 @@ def monotone(direction: Literal["rises", "falls"], because: str, slack: float = 
 
 
 def scales_as(exponent: float, tolerance: float, because: str) -> Relation:
-    """A relation for claims: of measured rows (x, y), y grows as x to this exponent; the value is how far it is off."""
+    """A relation for claims: of measured rows (x, y), y grows as x to this exponent.
+
+    The value is how far it is off, `tolerance` what it may be, and `because` why.
+    """
 
     def fit(value: np.ndarray) -> tuple[float, float]:
         """The exponent, and its standard error by what the fit leaves."""
@@ -177,8 +194,8 @@ class Claim:
     """What a paper says, in a form that can lose.
 
     says: in our own words.  source: (paper, where).  experiment: whose runs decide; None: any flow of the system.
-    measured, expected: functions of a run (of all runs, where `seeds` takes them together) that give numbers; what is
-    expected may be the numbers themselves.  relation: how the two must stand to each other.
+    measured, expected: functions of a run (of all runs, where `seeds` takes them together) that give a number or
+    several; what is expected may be the numbers themselves.  relation: how the two must stand to each other.
     applies: the reason why a run cannot decide the claim, or None.
     repairs: the name of the claim, refuted as the paper prints it, that this one corrects.
     """
@@ -194,17 +211,31 @@ class Claim:
     seeds: Quantifier = Quantifier()
     repairs: str | None = None
 
+    def __post_init__(self) -> None:
+        for name, kind in (("relation", Relation), ("seeds", Quantifier)):
+            if not isinstance(given := getattr(self, name), kind):
+                raise TypeError(f"`{name}` of claim {self.name} must be a {kind.__name__}, got {given!r}")
+
     def expected_of(self, piece: Any) -> np.ndarray:
         """The expected numbers of a run, or of runs that are taken together."""
-        return np.asarray(self.expected(piece) if callable(self.expected) else self.expected, float)
+        return _numbers(self.expected(piece) if callable(self.expected) else self.expected)
+
+    def measured_in(self, piece: Any) -> np.ndarray:
+        """The numbers measured in a run, or in runs that are taken together."""
+        return _numbers(self.measured(piece))
 
     def of_one_run(self) -> Claim:
         """The same claim, to be judged by one run, whatever number of runs it asks for."""
         return replace(self, seeds=Quantifier())
 
 
+def _numbers(found: Any) -> np.ndarray:
+    """One number counts as a list of one."""
+    return np.atleast_1d(np.asarray(found, float))
+
+
 def only(**fields: Any) -> Callable[[Run], str | None]:
-    """For a claim's `applies`: it can be decided by runs whose Spec has these values."""
+    """For a claim's `applies`: it can be decided by runs whose Spec has these values in these fields."""
 
     def reason(run: Run) -> str | None:
         wrong = [name for name, value in fields.items() if getattr(run.system.spec, name) != value]
@@ -215,8 +246,8 @@ def only(**fields: Any) -> Callable[[Run], str | None]:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What runs say of a claim. value: the worst deviation found; bound: what it may be; reason: why undecided, or what
-    was found; runs: how many decided."""
+    """What runs say of a claim. verdict: in a word; value: the worst deviation found; bound: what it may be; reason:
+    why undecided, or what was found; runs: how many decided."""
 
     claim: Claim
     verdict: Literal["supported", "refuted", "undecided"]
@@ -241,7 +272,7 @@ def judge(claim: Claim, runs: Sequence[Run], lacking: str = "") -> Verdict:
         words = reason or f"{len(decided)} runs, and {claim.seeds.least} are needed"
         return Verdict(claim, "undecided", None, claim.relation.bound, words, len(decided))
     pieces = [decided] if claim.seeds.together else decided
-    numbers = [(np.asarray(claim.measured(piece), float), claim.expected_of(piece)) for piece in pieces]
+    numbers = [(claim.measured_in(piece), claim.expected_of(piece)) for piece in pieces]
     deviations = [claim.relation.deviation(value, expected) for value, expected in numbers]
     support = [claim.relation.holds(deviation) for deviation in deviations]
     needed = 1.0 if claim.seeds.together else claim.seeds.share

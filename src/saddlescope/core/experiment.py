@@ -12,7 +12,7 @@ from .subject import Face
 
 @dataclass(frozen=True)
 class Size:
-    """Runs of one size: every variant (overrides of the preset) from the seeds 0..seeds-1."""
+    """Runs of one size: each of the `variants` (overrides of the `preset`) from the seeds 0..seeds-1."""
 
     seeds: int = 1
     variants: Sequence[Mapping[str, Any]] = ({},)
@@ -20,7 +20,10 @@ class Size:
 
 
 def over(name: str, *values: Any, **others: Any) -> tuple[dict[str, Any], ...]:
-    """Variants for a `Size` that differ in one field: `over("heads", 2, 4, init_scale=0.1)`."""
+    """Variants for a `Size` that differ in the field `name`: one for each of the values; all have the `others`.
+
+    Example: `over("heads", 2, 4, init_scale=0.1)`.
+    """
     return tuple({**others, name: value} for value in values)
 
 
@@ -28,7 +31,8 @@ def over(name: str, *values: Any, **others: Any) -> tuple[dict[str, Any], ...]:
 class Experiment:
     """A named set of runs.
 
-    asks: what it is for.  system: name of a system or a study.  fields: overrides that all its runs share.
+    asks: what it is for.  system, face: what is run, a system or a study by name.  fields: overrides that all its runs
+    share.
 
     full: its runs under `reproduce --full`, the paper's own size.  short: those of a plain `reproduce`; None where only
     the full size means anything.  keep: "stages" for ensembles whose trajectories nobody reads; their flows run
@@ -55,7 +59,8 @@ Results = Mapping[str, Sequence[Run]]
 
 @dataclass(frozen=True)
 class Figure:
-    """What is drawn from experiments. name: the paper's number, or a word.  source: what of the paper it shows.
+    """What is drawn from experiments. name: the paper's number, or a word.  title: above it.  source: what of the paper
+    it shows.
 
     caption: in our words; look_for: what a reader should see.  panels: rows of panel names, as for matplotlib's
     subplot_mosaic; `draw` receives the axes by these names, and the results of `experiments`.  size: in inches.
@@ -74,7 +79,9 @@ class Figure:
 
 @dataclass(frozen=True)
 class Erratum:
-    """What a paper got wrong. printed, true: in our words.  repair: the weakest change under which the statement holds.
+    """What a paper got wrong. name: unique in the room.  where: in the paper.  printed, true: in our words.
+
+    severity: what it costs.  repair: the weakest change under which the statement holds.
 
     version: of the paper that was read.
     shows: computes how far off the paper's form is, and the repaired one; `measure` says in what.  A plain misprint

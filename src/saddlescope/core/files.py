@@ -13,37 +13,58 @@ from pathlib import Path
 from typing import Any
 
 from .errors import BadArgument
+from .words import without_controls
+
+
+class CannotWrite(OSError):
+    """A full disk, say. Names what was asked for, not the temporary file on the way to it."""
+
+    def __str__(self) -> str:
+        return f"cannot write {self.filename}: {self.strerror}"
+
+
+@contextmanager
+def named(path: Path) -> Iterator[None]:
+    """Errors of the disk inside are told as errors of `path`."""
+    try:
+        yield
+    except CannotWrite:
+        raise
+    except OSError as error:
+        raise CannotWrite(error.errno, error.strerror or str(error), str(path)) from error
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Call `write` with a neighbouring temporary path of the same suffix, then move it into place."""
-    partial = _partial(path)
+    partial = partial_name(path)
     try:
-        write(partial)
-        partial.replace(path)
+        with named(path):
+            write(partial)
+            partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
 
 
 def write_once(path: Path, text: str) -> bool:
     """Whether the file is new. One that is there stays as it is, even one that another process has just written."""
-    partial = _partial(path)
+    partial = partial_name(path)
     try:
-        partial.write_text(text, encoding="utf-8")
-        try:
-            os.link(partial, path)
-        except FileExistsError:
-            return False
-        except OSError:  # a file system without links
-            if path.exists():
+        with named(path):
+            partial.write_text(text, encoding="utf-8")
+            try:
+                os.link(partial, path)
+            except FileExistsError:
                 return False
-            partial.replace(path)
-        return True
+            except OSError:  # a file system without links
+                if path.exists():
+                    return False
+                partial.replace(path)
+            return True
     finally:
         partial.unlink(missing_ok=True)
 
 
-def _partial(path: Path) -> Path:
+def partial_name(path: Path) -> Path:
     """A name beside it that nobody else has, not even another thread or a process of another machine."""
     return path.with_name(f".{uuid.uuid4().hex}.partial{path.suffix}")
 
@@ -76,6 +97,8 @@ def owned(path: Path) -> Iterator[None]:
             stack.enter_context(lock(place.with_name(f".{place.name}.lock"), wait=False))
         except BlockingIOError:
             raise BadArgument(f"cannot save to {path}: another training is writing to it; name another one") from None
+        except OSError as error:
+            raise CannotWrite(error.errno, error.strerror, str(path)) from error
         yield
 
 
@@ -104,8 +127,18 @@ def remove(path: Path) -> None:
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """A column that a row lacks is empty in it."""
+    """A column that a row lacks is empty in it.
+
+    Words that a spreadsheet would take for a formula, or a terminal for a command, do no harm.
+    """
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)))
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows({name: _harmless(cell) for name, cell in row.items()} for row in rows)
+
+
+def _harmless(cell: Any) -> Any:
+    """Numbers stay what they are: they are no words."""
+    if not isinstance(cell, str):
+        return cell
+    return "'" * cell.startswith(("=", "+", "-", "@")) + without_controls(cell)

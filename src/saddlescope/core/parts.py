@@ -28,7 +28,7 @@ P = TypeVar("P")
 class part(Generic[P]):
     """Gives a subject a part: `training = part(MyTraining)`, or as a decorator of a class or of a method.
 
-    It is made of the subject when it is first asked for, and kept with it.
+    make: (subject) -> the part; it is called when the part is first asked for, which is then kept with the subject.
     """
 
     def __init__(self, make: Callable[[Any], P]):

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from .words import printable
+
 PATIENCE = 2.0
 """Seconds of silence before a bar appears."""
 
@@ -64,6 +66,7 @@ class Bar:
     def show(self) -> None:
         # rich is imported only when a bar is due: it costs as much as numpy.
         from rich.console import Console
+        from rich.markup import escape
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
         console = Console(file=sys.stderr)
@@ -81,22 +84,26 @@ class Bar:
             )
             self.bar = Progress(*columns, console=console, transient=True)
             # Without a tick nothing is known of the share that is done: the bar pulses.
-            self.task = self.bar.add_task(self.title, total=None, words="")
+            self.task = self.bar.add_task(escape(printable(self.title)), total=None, words="")
             self.bar.start()
 
     def _talk(self) -> None:
         while not self.done.wait(PAUSE):
             elapsed = round(time.monotonic() - self.began)
             with suppress(OSError, ValueError):  # nobody reads it any more
-                print(f"{self.title}: {self.share:.0%} after {elapsed} s  {self.words}".rstrip(), file=sys.stderr)
+                said = f"{self.title}: {self.share:.0%} after {elapsed} s  {self.words}".rstrip()
+                print(printable(said), file=sys.stderr)
                 sys.stderr.flush()
 
     def __call__(self, share: float, words: str = "") -> None:
         self.share, self.words = share, words
         if self.bar is not None:
-            self.bar.update(self.task, total=1.0, completed=share, words=words)
+            from rich.markup import escape
+
+            self.bar.update(self.task, total=1.0, completed=share, words=escape(printable(words)))
 
     def note(self, words: str) -> None:
+        words = printable(words)
         with self.lock:
             if self.bar is None:
                 with suppress(OSError, ValueError):  # nobody reads it any more

@@ -5,17 +5,29 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from .errors import BadArgument, unknown
+from .errors import BadArgument, told, unknown
 from .subject import Subject
 from .system import System
 
 LISTS = {"systems": "SYSTEMS", "studies": "STUDIES"}
 """Packages of rooms, and names of entry point groups; the tuple in which a room of each lists its classes."""
+
+STATED: Mapping[str, type] = {
+    "name": str,
+    "paper": str,
+    "summary": str,
+    "spec_type": type,
+    "presets": Mapping,
+    "observables": Mapping,
+}
+"""What every class states, and as what."""
 
 
 @cache
@@ -25,28 +37,43 @@ def _found() -> tuple[dict[str, type[Subject]], dict[str, str]]:
     broken: dict[str, str] = {}
     for group, listed in LISTS.items():
         rooms = importlib.import_module(f"saddlescope.{group}")
-        for module in pkgutil.iter_modules(rooms.__path__):
-            for kind in getattr(importlib.import_module(f"{rooms.__name__}.{module.name}"), listed):
-                kinds[kind.name] = kind
-        for entry in entry_points(group=rooms.__name__):
-            try:
-                theirs = _checked(getattr(importlib.import_module(entry.value), listed))
-            except Exception as error:  # somebody else's code may raise anything
-                broken[entry.value] = f"{type(error).__name__}: {error}"
-                continue
-            for kind in theirs:
-                if kinds.setdefault(kind.name, kind) is not kind:
-                    broken[entry.value] = f"its name {kind.name!r} is taken by {kinds[kind.name].__module__}"
+        ours = [f"{rooms.__name__}.{module.name}" for module in pkgutil.iter_modules(rooms.__path__)]
+        for package in [*ours, *(entry.value for entry in entry_points(group=rooms.__name__))]:
+            with somebodys_code() as failed:
+                for kind in getattr(importlib.import_module(package), listed):
+                    _check(kind)
+                    if kinds.setdefault(kind.name, kind) is not kind:
+                        raise ValueError(f"its name {kind.name!r} is taken by {kinds[kind.name].__module__}")
+            if failed:
+                broken[package] = failed[0]
     return dict(sorted(kinds.items())), broken
 
 
-def _checked(listed: Any) -> tuple[type[Subject], ...]:
-    wrong = [kind for kind in listed if not (isinstance(kind, type) and issubclass(kind, Subject))]
-    if wrong:
-        raise TypeError(f"{wrong[0]!r} is not a System or Subject")
-    for kind in listed:
-        assert kind.name and kind.summary and kind.presets and kind.observables  # raises AttributeError where it lacks
-    return tuple(listed)
+@contextmanager
+def somebodys_code() -> Iterator[list[str]]:
+    """It may raise anything, SystemExit too: the list then says what. Ctrl-C goes through."""
+    failed: list[str] = []
+    try:
+        yield failed
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        failed.append(told(error))
+
+
+def _check(kind: Any) -> None:
+    """Raise an error that says what a class lacks."""
+    if not (isinstance(kind, type) and issubclass(kind, Subject)):
+        raise TypeError(f"{kind!r} is not a System or Subject")
+    for name, what in STATED.items():
+        if not hasattr(kind, name):
+            raise TypeError(f"{kind.__name__} states no `{name}`")
+        if not isinstance(getattr(kind, name), what):
+            raise TypeError(f"`{name}` of {kind.__name__} must be a {what.__name__}, got {getattr(kind, name)!r}")
+    if not (kind.name and "quick" in kind.presets):
+        raise ValueError(f"{kind.__name__} needs a `name`, and a preset 'quick'")
+    if lacking := sorted(kind.__abstractmethods__):
+        raise TypeError(f"{kind.__name__} lacks {', '.join(lacking)}")
 
 
 def forget() -> None:
@@ -108,7 +135,10 @@ def named(what: Subject | str) -> Any:
 
 
 def system(name: str, preset: str = "quick", /, **overrides: Any) -> System:
-    """The same as `subject` for a system alone, which has all that the engines and a type checker may ask for."""
+    """The system called `name`, with its preset's parameters and these overrides.
+
+    As `subject`, but no study: what it gives has all that the engines and a type checker may ask for.
+    """
     found = subject(name, preset, **overrides)
     if not isinstance(found, System):
         raise BadArgument(f"{name} is a study, not a system: use saddlescope.subject({name!r})")
@@ -123,11 +153,9 @@ def _type_at(address: str) -> type[Subject]:
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
-    try:
+    with somebodys_code() as failed:
         kind = getattr(importlib.import_module(package), name)
-    except Exception as error:  # somebody else's code may raise anything
-        raise BadArgument(f"cannot load {address!r}: {type(error).__name__}: {error}") from error
-    if not (isinstance(kind, type) and issubclass(kind, Subject)):
-        raise BadArgument(f"{address!r} is not a saddlescope System but {kind!r}")
-    _addressed[kind.name] = kind
-    return kind
+        _check(kind)
+        _addressed[kind.name] = kind
+        return kind
+    raise BadArgument(f"cannot load {address!r}: {failed[0]}")

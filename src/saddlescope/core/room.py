@@ -6,18 +6,28 @@ import ast
 import csv
 import importlib
 import importlib.util
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from .claim import Claim
-from .errors import told, unknown
+from .errors import unknown
 from .experiment import Erratum, Experiment, Figure
-from .registry import subject_type, subject_types
+from .registry import somebodys_code, subject_type, subject_types
 from .subject import Subject
 
 POINTERS = ("claim", "function", "figure", "erratum", "reason")
+
+LISTS: Mapping[str, tuple[str, type]] = {
+    "experiments": ("EXPERIMENTS", Experiment),
+    "claims": ("CLAIMS", Claim),
+    "figures": ("FIGURES", Figure),
+    "errata": ("ERRATA", Erratum),
+}
+"""Files of `evidence`, and what each lists."""
 
 
 @dataclass(frozen=True)
@@ -42,23 +52,35 @@ class Room:
     package: str
     subjects: tuple[type[Subject], ...]
 
-    def _listed(self, module: str, name: str) -> tuple[Any, ...]:
-        """What a file of `evidence` lists; nothing where it cannot be loaded, which `broken` tells."""
-        try:
-            return tuple(getattr(self.part(f"evidence.{module}"), name, ()))
-        except Exception:  # the code of a room, which may be anybody's
+    def _load(self, module: str) -> tuple[Any, ...]:
+        """What a file of `evidence` lists; nothing where there is no such file."""
+        file = self.part(f"evidence.{module}")
+        if file is None:
             return ()
+        name, kind = LISTS[module]
+        found = tuple(getattr(file, name))
+        if wrong := [one for one in found if not isinstance(one, kind)]:
+            raise TypeError(f"{name} holds {wrong[0]!r}, which is no {kind.__name__}")
+        return found
+
+    def _listed(self, module: str) -> tuple[Any, ...]:
+        """The same, and nothing where it cannot be loaded, which `broken` tells."""
+        with somebodys_code():
+            return self._load(module)
+        return ()
 
     @cached_property
     def broken(self) -> list[str]:
-        """Files of `evidence` that cannot be loaded, and why."""
+        """Files of the room that cannot be loaded, and why; and names that are given twice in one of them."""
         wrong = []
-        for module in ("experiments", "claims", "figures", "errata"):
-            try:
-                self.part(f"evidence.{module}")
-            except Exception as error:
-                wrong.append(f"{self.package}.evidence.{module} cannot be loaded: {told(error)}")
-        return wrong
+        for module in LISTS:
+            with somebodys_code() as failed:
+                counts = Counter(one.name for one in self._load(module))
+                failed += [f"{count} are called {name!r}" for name, count in counts.items() if count > 1]
+            wrong += [f"{self.package}.evidence.{module}: {why}" for why in failed]
+        with somebodys_code() as failed:
+            self._lines()
+        return [*wrong, *(f"{self.package}/inventory.tsv: {why}" for why in failed)]
 
     def part(self, name: str) -> Any:
         """A file of the room; None where it has none, or is no package."""
@@ -84,19 +106,19 @@ class Room:
 
     @cached_property
     def claims(self) -> tuple[Claim, ...]:
-        return self._listed("claims", "CLAIMS")
+        return self._listed("claims")
 
     @cached_property
     def experiments(self) -> dict[str, Experiment]:
-        return {found.name: found for found in self._listed("experiments", "EXPERIMENTS")}
+        return {found.name: found for found in self._listed("experiments")}
 
     @cached_property
     def figures(self) -> dict[str, Figure]:
-        return {found.name: found for found in self._listed("figures", "FIGURES")}
+        return {found.name: found for found in self._listed("figures")}
 
     @cached_property
     def errata(self) -> tuple[Erratum, ...]:
-        return self._listed("errata", "ERRATA")
+        return self._listed("errata")
 
     @property
     def folder(self) -> Path | None:
@@ -105,31 +127,41 @@ class Room:
 
     @cached_property
     def inventory(self) -> tuple[Line, ...]:
+        with somebodys_code():
+            return self._lines()
+        return ()
+
+    def _lines(self) -> tuple[Line, ...]:
         file = self.folder / "inventory.tsv" if self.folder else None
         if file is None or not file.is_file():
             return ()
         with file.open(newline="", encoding="utf-8") as lines:
+            table = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
             return tuple(
                 Line(row["id"], row["kind"], row["where"], row["what"], _pointers(row["points_to"] or ""))
-                for row in csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+                for row in table
             )
 
     def adrift(self) -> list[str]:
-        """Claims and figures that draw on experiments, and experiments on systems, which do not exist."""
-        drawn = [(f"claim {claim.name}", (claim.experiment,)) for claim in self.claims if claim.experiment]
-        drawn += [(f"figure {figure.name}", figure.experiments) for figure in self.figures.values()]
-        wrong = [*self.broken]
-        wrong += [
+        """Files that cannot be loaded; claims, figures and experiments that draw on what does not exist."""
+        known = {**subject_types(), **{kind.name: kind for kind in self.subjects}}
+        astray = [
+            f"experiment {one.name}: {unknown('system', one.system, known)}"
+            for one in self.experiments.values()
+            if one.system not in known
+        ]
+        return [*self.broken, *self.lost(self.claims, self.figures.values()), *astray]
+
+    def lost(self, claims: Iterable[Claim], figures: Iterable[Figure]) -> list[str]:
+        """Those of them that draw on experiments which do not exist."""
+        drawn = [(f"claim {claim.name}", (claim.experiment,)) for claim in claims if claim.experiment]
+        drawn += [(f"figure {figure.name}", figure.experiments) for figure in figures]
+        return [
             f"{user} draws on {self.no_experiment(name)}"
             for user, names in drawn
             for name in names
             if name not in self.experiments
         ]
-        known = {**subject_types(), **{kind.name: kind for kind in self.subjects}}
-        for one in self.experiments.values():
-            if one.system not in known:
-                wrong.append(f"experiment {one.name}: {unknown('system', one.system, known)}")
-        return wrong
 
     def no_experiment(self, name: str) -> str:
         return str(unknown("experiment", name, self.experiments))

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .stage import Prediction, Stage
 from .strict import strict
 from .subject import Face
-
-if TYPE_CHECKING:
-    pass
 
 
 class Origin(NamedTuple):
@@ -28,9 +25,11 @@ class Origin(NamedTuple):
 class Run:
     """What was asked (system, which may be a study; face; seed), and what it showed.
 
+    stages, final_loss, conserved_drift: measured, of predict predicted; None where there is no such number.
     trajectory: None for predict, and for ensembles of which only the stages are kept.  prediction: None where no theory
     exists.  observables: the last ones.  result: how it ended; it begins with "finished" where nothing went wrong.
-    made: what made a run that was read from a store or a record; None if this process did.
+    solver: in words.  seconds: that it took.  made: what made a run that was read from a store or a record; None if
+    this process did.
     """
 
     system: Any

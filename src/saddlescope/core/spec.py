@@ -152,6 +152,20 @@ def require(condition: bool, field: str, value: Any, must_be: str, why: str = ""
         raise BadArgument(f"`{field}` must be {must_be}, got {value!r}" + (f": {why}" if why else ""))
 
 
+LARGEST_DATA = 10**9
+"""Numbers that an array may have: 8 GB."""
+
+
+def require_room(field: str, value: Any, numbers: float) -> None:
+    """Raise `BadArgument` where this value of a field makes an array of so many numbers that no memory holds it."""
+    require(
+        numbers <= LARGEST_DATA,
+        field,
+        value,
+        f"such that arrays have at most {LARGEST_DATA:.0e} numbers, not {numbers:.0e}",
+    )
+
+
 def _field_types(cls: type) -> dict[str, Any]:
     hints = typing.get_type_hints(cls)
     return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
@@ -164,7 +178,7 @@ def _coerce(field: str, value: Any, kind: Any) -> Any:
         if value is None:
             return None
         return _coerce(field, value, options[0])
-    if typing.get_origin(kind) is tuple:
+    if typing.get_origin(kind) in (tuple, list):  # kept as a tuple, since a Spec does not change
         item = typing.get_args(kind)[0]
         if isinstance(value, str) or not hasattr(value, "__iter__"):
             raise BadArgument(f"`{field}` must be a list, got {value!r}: for example --set {field}=[0.4,0.3]")
@@ -184,9 +198,9 @@ def _coerce(field: str, value: Any, kind: Any) -> Any:
             require(abs(number) <= LARGEST_INT, field, value, f"at most {LARGEST_INT}")
             return int(value)
     if kind not in _WORDS:
-        raise TypeError(f"field `{field}` has type {kind}, which no Spec may have: {_KINDS}")
+        raise BadArgument(f"field `{field}` has type {kind}, which no Spec may have: {_KINDS}")
     raise BadArgument(f"`{field}` must be {_WORDS[kind]}, got {value!r}")
 
 
-_KINDS = "use bool, int, float or str, one of these | None, or a tuple of them such as tuple[float, ...]"
+_KINDS = "use bool, int, float or str, one of these | None, or a list of them such as tuple[float, ...]"
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}

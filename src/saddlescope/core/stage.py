@@ -73,6 +73,7 @@ class Stage:
     """Something was learned. The same type for measured and predicted stages.
 
     index: 1, 2, ...  time: moment of the drop, None where no theory gives one.  loss: of the plateau that follows.
+    label: what was learned.  extra: what one system alone says of its stages, by name.
     """
 
     index: int
@@ -143,6 +144,11 @@ class Prediction:
         """Losses of all plateaus, the initial one first; NaN where theory gives none."""
         losses = [self.initial_loss, *(stage.loss for stage in self.stages)]
         return [float("nan") if loss is None else loss for loss in losses]
+
+    @property
+    def times(self) -> np.ndarray:
+        """Moments of the stages; NaN where theory gives none."""
+        return np.array([stage.time for stage in self.stages], float)
 
     @property
     def last_time(self) -> float | None:

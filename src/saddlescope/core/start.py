@@ -18,7 +18,7 @@ class Start(NamedTuple):
 
 
 class ReducedStart(Start):
-    """One whose point is the reduced state, because the weights cannot be formed (alpha = 1e-1000)."""
+    """One whose point is the reduced state, because the weights cannot be formed (alpha = 1e-1000); frame: as ever."""
 
 
 def fields_of_the_start(frame: Any) -> set[str]:

@@ -29,13 +29,13 @@ class OverTime:
 
 @dataclass(frozen=True)
 class Once:
-    """An array that a run has once, not over time."""
+    """An observable that a run has once, not over time. dims: names of its dimensions."""
 
     dims: tuple[str, ...]
 
 
 class Subject(ABC):
-    """Anything that can be run, judged and drawn.
+    """Anything that can be run, judged and drawn. spec: its parameters; None: those of its preset `quick`.
 
     Class attributes: name ("room" or "room/variant"), paper (citation key), summary (one line), spec_type, presets
     (overrides of the Spec's defaults, `quick` among them), observables (name -> names of its dimensions beside time; or
@@ -74,7 +74,7 @@ class Subject(ABC):
     def preset(cls, name: str) -> Any:
         if name not in cls.presets:
             raise unknown("preset", name, cls.presets)
-        return cls.spec_type(**cls.presets[name])
+        return cls.spec_type.from_dict(cls.presets[name])
 
     @property
     def identity(self) -> tuple:

@@ -33,7 +33,8 @@ def build_trajectory(
 ) -> xarray.Dataset:
     """The dataset of one run, checked.
 
-    Dims: time and those that the system declares; attrs carry where it comes from and how it ended.
+    Dims: time and those that the system declares; attrs carry where it comes from (system, face, seed, solver), how it
+    ended (result, seconds, conserved_drift), and what is `extra`.
 
     observables: what the subject measures; what it makes of these over time is added.
     step: a second coordinate along time, of training.  constants: what the subject has `Once`.

@@ -2,9 +2,35 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+
+NARROW = 70
+"""Columns below which numbers would leave no room for names: on a narrower terminal lines are broken by it."""
+
+WIDE = 140
+"""Columns where there is no terminal to say how many it has: in a file, tables need not be squeezed."""
+
+
+def columns() -> int:
+    """How many characters a line of a table on stdout may have."""
+    return max(NARROW, shutil.get_terminal_size((WIDE, 24)).columns)
+
+
+LONGEST = 300
+"""Characters without a space, of which more are not shown."""
+
 
 def printable(text: str) -> str:
-    """Words from a file without what a terminal would obey: nothing but letters, signs and line ends is passed on."""
+    """Words from a file without what a terminal would obey, and without names that go on for pages.
+
+    Nothing but letters, signs and line ends is passed on.
+    """
+    text = re.sub(rf"\S{{{LONGEST + 1},}}", lambda found: f"{found[0][:200]}...{found[0][-50:]}", text)
+    return without_controls(text)
+
+
+def without_controls(text: str) -> str:
     return "".join(sign if sign.isprintable() or sign == "\n" else "\N{REPLACEMENT CHARACTER}" for sign in text)
 
 
