@@ -203,7 +203,7 @@ class Room:
         address, _, name = target.rpartition(".")
         try:
             return hasattr(self.part(address), name)
-        except ModuleNotFoundError:  # of a library that not every machine has, such as PyTorch: the file is there
+        except Exception:  # a library that not every machine has, such as PyTorch, or a mistake: the file is there
             found = importlib.util.find_spec(f"{self.package}.{address}")
             assert found is not None and found.origin is not None
             body = ast.parse(Path(found.origin).read_text(encoding="utf-8")).body

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from saddlescope.core.errors import BadArgument, unknown
-from saddlescope.core.spec import Spec, require
+from saddlescope.core.spec import Spec, require, require_room
 
 ERRORS = ("squared", "log_cosh", "quartic", "logistic")
 ACTIVATIONS = ("gelu", "relu")
@@ -19,6 +19,8 @@ def check_attention(spec: Any) -> None:
         require(getattr(spec, name) > 0, name, getattr(spec, name), "positive")
     require(spec.tokens > 1, "tokens", spec.tokens, "at least 2", "a single token attends to itself alone")
     require(spec.teacher_seed >= 0, "teacher_seed", spec.teacher_seed, "zero or positive")
+    require_room("samples", spec.samples, spec.samples * spec.tokens * (spec.dim + spec.tokens))
+    require_room("dim", spec.dim, spec.dim**2)
     if spec.batch_size is not None and spec.batch_size > spec.samples:
         raise BadArgument(f"`batch_size` {spec.batch_size} exceeds the {spec.samples} `samples`")
 
@@ -138,6 +140,7 @@ class TransformerSpec(TaughtSpec):
         check_attention(self)
         for name in ("layers", "heads"):
             require(getattr(self, name) > 0, name, getattr(self, name), "positive")
+            require_room(name, getattr(self, name), self.size**2)
         if self.activation not in ACTIVATIONS:
             raise unknown("activation", self.activation, ACTIVATIONS)
 
@@ -204,6 +207,7 @@ class LinearSpec(TaughtSpec):
             "finite, and not all zero",
         )
         require(self.samples is None or self.samples > 0, "samples", self.samples, "positive")
+        require_room("samples", self.samples, (self.samples or 0) * len(self.coefficients))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,6 +237,7 @@ class FullSpec(Spec):
         super().check()
         check_attention(self)
         require(self.head_dim is None or self.head_dim > 0, "head_dim", self.head_dim, "positive")
+        require_room("head_dim", self.head_dim, self.dim * self.width)
         require(SMALLEST_WEIGHTS <= self.log10_alpha < 0, "log10_alpha", self.log10_alpha, "negative, at least -300")
         if self.block is not None:
             require(self.block > 0, "block", self.block, "positive")

@@ -6,11 +6,16 @@ import itertools
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from saddlescope.core.errors import unknown
-from saddlescope.core.spec import Spec, require
+from saddlescope.core.spec import Spec, require, require_room
 
 OBJECTIVES = ("last_token", "next_token")
 ERRORS = ("squared", "absolute", "log_cosh", "quartic")
+
+LEAST_DROP = 1e-9
+"""Share of the first loss by which a stage must lower it to be told from rounding."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +61,15 @@ class LinearICLSpec(Spec):
         """E(1/N): 1/N for a fixed length, the harmonic number over N for lengths 1..N (section B.3)."""
         n = self.context_length
         return 1 / n if self.objective == "last_token" else _harmonic(n) / n
+
+    @property
+    def _visible(self) -> int:
+        """How many stages lower the population's loss by more than rounding: the m-th by λ_m³/a_m, of tr Λ."""
+        from .data import second_moments
+
+        lam = np.array(self.eigenvalues)
+        drops = (lam**3 / second_moments(lam, self.inverse_length))[: self.stage_count]
+        return int(np.argmin([*(drops > LEAST_DROP * lam.sum()), False]))
 
     def check(self) -> None:
         super().check()
@@ -109,6 +123,8 @@ class LinearICLSpec(Spec):
             self.sequences,
             "null (population) or at least 1",
         )
+        for name in ("sequences", "batch_size"):
+            require_room(name, getattr(self, name), (getattr(self, name) or 0) * (self.context_length + 1) * self.dim)
         require(
             self.sequences is not None or not self.mirrored,
             "mirrored",
@@ -141,6 +157,11 @@ class LinearICLSpec(Spec):
             words.append(
                 f"{self.heads} heads of rank {self.rank} hold {self.stage_count} of {self.dim} directions: "
                 f"only so many stages exist"
+            )
+        if self.sequences is None and (seen := self._visible) < self.stage_count:
+            words.append(
+                f"only {seen} of {self.stage_count} stages can be seen: the others lower the loss by less than "
+                f"{LEAST_DROP:g} of it"
             )
         return words
 

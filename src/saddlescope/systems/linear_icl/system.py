@@ -33,7 +33,7 @@ from saddlescope.core.system import System
 
 from . import data, reduction
 from .data import Frame, Weights
-from .spec import LinearICLSpec
+from .spec import LEAST_DROP, LinearICLSpec
 
 SAMPLE_NOTE = (
     "finite P: plateau losses are those to which the population's fixed points relax on the sample. Meanwhile weights "
@@ -165,7 +165,7 @@ class Plateaus(Theory, HasLandmarks):
         plateaus = plateau_weights(frame, spec.stage_count, spec.heads, spec.rank)
         levels = [float(reduction.loss_of_map(reduction.attention_map(p), frame.moments)) for p in plateaus]
         # A few sequences are fitted exactly by a few pairs: what follows is rounding, not learning.
-        drops = [before - after > 1e-9 * levels[0] for before, after in itertools.pairwise(levels)]
+        drops = [before - after > LEAST_DROP * levels[0] for before, after in itertools.pairwise(levels)]
         count = drops.index(False) if False in drops else len(drops)
         levels, plateaus = levels[: count + 1], plateaus[: count + 1]
         # A sample's plateaus are only approached (see plateaus.py): near enough is 1% of the last drop.

@@ -9,11 +9,13 @@ from typing import NamedTuple
 
 from saddlescope.core.errors import BadArgument, unknown
 from saddlescope.core.source import source
-from saddlescope.core.spec import Spec, require
+from saddlescope.core.spec import Spec, require, require_room
 
 FEATURES = ("orthonormal", "orthogonal")
 PRECISIONS = ("float32", "float64")
 RESTRICTIONS = ("windows", "band")
+
+MOST_LAGS = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +50,7 @@ class SparseSpec(Spec):
     def check(self) -> None:
         super().check()
         require(self.patterns >= 1, "patterns", self.patterns, "at least 1", "there would be nothing to learn")
+        require(self.patterns <= MOST_LAGS, "patterns", self.patterns, f"at most {MOST_LAGS}")
         require(self.heads >= 1, "heads", self.heads, "at least 1", "without a head nothing can be learned")
         require(self.positions >= 1, "positions", self.positions, "at least 1")
         require(
@@ -120,6 +123,7 @@ class RegressionSpec(SparseSpec):
             f"at most dimension² = {self.dimension**2}",
             "more matrices cannot be orthonormal",
         )
+        require_room("dimension", self.dimension, self.patterns * self.dimension**2)
         require(self.stages is None or self.stages >= 0, "stages", self.stages, "null, zero or positive")
         if self.features not in FEATURES:
             raise unknown("features", self.features, FEATURES)
@@ -236,6 +240,8 @@ class MarkovSpec(SparseSpec):
             "a single token leaves nothing to predict",
         )
         require(self.interval_length >= 1, "interval_length", self.interval_length, "at least 1")
+        if self.patterns * self.interval_length > MOST_LAGS:
+            raise BadArgument(f"`patterns` times `interval_length` must be at most {MOST_LAGS}, the lags of a chain")
         require(
             self.importance_ratio >= 1,
             "importance_ratio",
@@ -246,6 +252,7 @@ class MarkovSpec(SparseSpec):
         self._check_intervals()
         require(self.samples >= 1, "samples", self.samples, "at least 1")
         require(self.test_samples >= 1, "test_samples", self.test_samples, "at least 1")
+        self._check_sizes()
         require(0 <= self.init_scale < math.inf, "init_scale", self.init_scale, "zero or positive, and finite")
         require(0 <= self.probes <= 10_000, "probes", self.probes, "between 0 and 10000")
         require(
@@ -274,6 +281,20 @@ class MarkovSpec(SparseSpec):
                 f"at most `samples` = {self.samples}",
                 "set both, or fresh_data=true",
             )
+
+    def _check_sizes(self) -> None:
+        require_room("vocabulary", self.vocabulary, self.window * self.vocabulary**2)
+        require_room("heads", self.heads, self.heads * self.positions * self.inputs)
+        require_room("samples", self.samples, self.samples * (self.window + self.positions))
+        for name in ("test_samples", "batch_size"):
+            require_room(
+                name, getattr(self, name), (getattr(self, name) or 0) * self.positions * self.numbers_per_token
+            )
+
+    @property
+    def numbers_per_token(self) -> int:
+        """Of the largest array that is made of a sequence."""
+        return max(self.patterns * self.vocabulary, self.heads * self.inputs)
 
     def _check_intervals(self) -> None:
         if self.intervals is None:
@@ -322,6 +343,10 @@ class FullSpec(MarkovSpec):
     test_samples: int = 150
     steps: int | None = 600
 
+    @property
+    def numbers_per_token(self) -> int:
+        return max(super().numbers_per_token, self.hidden, self.feedforward)
+
     def check(self) -> None:
         super().check()
         require(self.hidden >= 1, "hidden", self.hidden, "at least 1")
@@ -333,6 +358,8 @@ class FullSpec(MarkovSpec):
             "each head has an equal part",
         )
         require(self.feedforward >= 1, "feedforward", self.feedforward, "at least 1")
+        widest = max(self.hidden, self.feedforward, self.vocabulary + self.inputs)
+        require_room("hidden", self.hidden, self.hidden * widest)
         require(0 <= self.dropout < 1, "dropout", self.dropout, "at least 0 and below 1")
 
 

@@ -14,9 +14,8 @@ from saddlescope.core.run import Run
 
 from .. import prediction
 from . import drawing, measures
-from .claims.training import right_step
 from .drawing import ACCENT, DASHES, HUES, TYPES
-from .measures import moments
+from .measures import limit_moments, moments, right_step
 
 SCORES = (
     ("μ1, μ2", HUES[0], "-"),
@@ -329,12 +328,12 @@ def figure_starts(axes: Mapping[str, Any], results: Results) -> None:
     groups = by_field(results["small_starts"], "init_scale")
     scales = np.array(list(groups))
     for stage, (label, colour) in enumerate(MOMENTS):
-        limits = [_limits(runs[0])[stage] for runs in groups.values()]
+        limits = [limit_moments(runs[0])[stage] for runs in groups.values()]
         for scale, runs in groups.items():
             for run in runs:
                 moment = moments(run)[stage]
                 axes["a"].plot(scale, moment, "o", color=colour, ms=4, alpha=0.8)
-                distance = abs(moment / _limits(run)[stage] - 1)
+                distance = abs(moment / limit_moments(run)[stage] - 1)
                 axes["b"].plot(scale, distance, "o", color=colour, ms=4, alpha=0.8)
         axes["a"].plot(scales, limits, color=colour, lw=1.1, ls=DASHES)
         drawing.note(axes["a"], (scales[0], limits[0]), label, color=colour, xytext=(0, 5))
@@ -351,13 +350,6 @@ def figure_starts(axes: Mapping[str, Any], results: Results) -> None:
     drawing.title(axes["b"], "(b) distance from the limit")
 
 
-def _limits(run: Run) -> list[float]:
-    """T0.5 and T1 of the seven numbers."""
-    assert run.prediction is not None
-    found = [stage.extra["limit_time"] for stage in run.prediction.stages]
-    return [np.nan if moment is None else moment for moment in found]
-
-
 def figure_neurons(axes: Mapping[str, Any], results: Results) -> None:
     panel, runs = axes["a"], results["neurons"]
     shares = np.array([run.system.spec.hidden / run.system.spec.width for run in runs])
@@ -369,7 +361,7 @@ def figure_neurons(axes: Mapping[str, Any], results: Results) -> None:
     panel.axhline(1, color=ACCENT, lw=1, ls=DASHES)
     panel.axhline(0, color=PALE, lw=0.8, zorder=1)
     for share, run in zip(shares, runs, strict=True):
-        rates = 6 * measures.signal_rates(run)
+        rates = measures.relative_signal_rates(run)
         for column, place, colour in ((0, 0.9, HUES[0]), (1, 1.1, HUES[2])):
             panel.plot(np.full(len(rates), share * place), rates[:, column], "o", color=colour, ms=3, alpha=0.6)
         panel.plot(share, rates.mean(), "_", color=BLACK, ms=14, mew=1.3)

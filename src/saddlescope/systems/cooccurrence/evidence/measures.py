@@ -32,8 +32,9 @@ def first_phase(run: Run) -> np.ndarray:
     return run.series("time") <= moments(run)[1]
 
 
-def second_phase(run: Run) -> np.ndarray:
-    return run.series("time") >= moments(run)[1]
+def second_phase(run: Run, begin: float = 1.0) -> np.ndarray:
+    """From T1, or so many times it, to the end."""
+    return run.series("time") >= begin * moments(run)[1]
 
 
 def largest(run: Run, name: str, during: Callable[[Run], np.ndarray] = first_phase) -> np.float64:
@@ -42,9 +43,20 @@ def largest(run: Run, name: str, during: Callable[[Run], np.ndarray] = first_pha
     return values.max() if values.size else np.float64(np.nan)
 
 
-def over_widths(runs: Sequence[Run], measured: Callable[[Run], float]) -> np.ndarray:
-    """Rows (m, number), for an exponent."""
-    return np.array([[run.system.spec.width, measured(run)] for run in runs], float)
+def mean_of(measured: Callable[[Run], Any], axis: int | None = 0) -> Callable[[Sequence[Run]], Any]:
+    """Over runs; with axis=None over all numbers of all runs."""
+    return lambda runs: np.mean([measured(run) for run in runs], axis=axis)
+
+
+def efolds(found: Any, expected: Any = 1.0) -> Any:
+    """|ln| of one number over another."""
+    return np.abs(np.log(found / expected))
+
+
+def limit_moments(run: Run) -> np.ndarray:
+    """T0.5 and T1 of the seven numbers."""
+    assert run.prediction is not None
+    return np.array([stage.extra["limit_time"] for stage in run.prediction.stages], float)
 
 
 def exponent(rows: np.ndarray) -> float:
@@ -129,12 +141,13 @@ def initial_attention(run: Run) -> np.ndarray:
     return (length * p - 1) / (variances(run)[0] * np.sqrt(1 - 1 / length))
 
 
-def mixed_values(run: Run) -> np.ndarray:
-    """|W_V X p_l|² L/(σ0² m) of all sentences, with the uniform p that Corollary D.2 allows: Lemma D.4."""
+def mixed_value_ratio(run: Run) -> float:
+    """Of the largest deviation of |W_V X p_l|² from σ0² m/L, with p = 1/L as in Corollary D.2, to Lemma D.4's bound."""
     start, frame = start_of(run)
     spec, words = run.system.spec, frame.train.words
     squares = start.value_gram[words[:, :, None], words[:, None, :]].sum((1, 2)) / spec.tokens**2
-    return squares * spec.tokens / (variances(run)[0] * spec.width)
+    values = squares * spec.tokens / (variances(run)[0] * spec.width)
+    return np.abs(values - 1).max() / concentration(spec.samples * spec.tokens, spec.width, RISK)
 
 
 def neuron_outputs(run: Run) -> np.ndarray:
@@ -156,6 +169,11 @@ def initial_outputs(run: Run) -> np.ndarray:
     """F(0) of all sentences, with uniform attention."""
     start, frame = start_of(run)
     return start.value[frame.train.words].sum(-1)
+
+
+def largest_output(run: Run) -> float:
+    """max |F(0)|."""
+    return np.abs(initial_outputs(run)).max()
 
 
 def relative_outputs(run: Run) -> np.ndarray:
@@ -206,6 +224,21 @@ def signal_rates(run: Run) -> np.ndarray:
     return rates / ((v + w) * run.system.spec.width)
 
 
+def relative_signal_rates(run: Run) -> np.ndarray:
+    """The same over that sixth."""
+    return 6 * signal_rates(run)
+
+
+def signal_spread(run: Run) -> np.floating:
+    """Standard deviation over neurons, for μ1."""
+    return np.std(relative_signal_rates(run)[:, 0])
+
+
+def common_share(run: Run) -> float:
+    """|G3'/G1'| at the start."""
+    return abs(np.divide(*run.series("value_rate")[0][[2, 0]]))
+
+
 def real_clock(run: Run) -> float:
     """|s(0)|², which turns rates per τ into rates per t."""
     return run.system.clock(start_of(run)[1])
@@ -252,6 +285,17 @@ def common_growth(run: Run) -> float:
     return float(rates.max() * real_clock(run) / (variances(run)[1] * run.system.spec.width))
 
 
+def neuron_word_ratio(run: Run) -> float:
+    """Largest change of w_j W_V μ of irrelevant words in Phase 1 over 1/n + 1/√m of that of μ1 to μ3."""
+    spec = run.system.spec
+    return largest(run, "neuron_word_change") / (largest(run, "neuron_change") * (1 / spec.samples + spec.width**-0.5))
+
+
+def neuron_output_ratio(run: Run) -> float:
+    """Largest change of w_j W_V X p in Phase 1 over 1/L of that of w_j W_V μ: Lemma E.7."""
+    return largest(run, "neuron_output_change") * run.system.spec.tokens / largest(run, "neuron_change")
+
+
 # ---- balance
 
 
@@ -267,6 +311,17 @@ def late_first_phase(run: Run) -> np.ndarray:
     turn, right = moments(run)
     time = run.series("time")
     return (time >= (turn + right) / 2) & (time <= right)
+
+
+def rates_from_turn(run: Run) -> np.ndarray:
+    """G1' and G2' from T0.5 to T1 (t, 2)."""
+    turn, right = moments(run)
+    return run.series("value_rate")[(run.series("time") >= turn) & (run.series("time") <= right)][:, :2]
+
+
+def early_one_signal_gap(run: Run) -> float:
+    """Largest |Σ_I2 g − Σ_I3 g| over max |F(0)|, during Phase 1."""
+    return np.abs(np.diff(run.series("pull")[first_phase(run)][:, 1:3])).max() / largest_output(run)
 
 
 def one_signal_gap(run: Run) -> float:
@@ -311,6 +366,23 @@ def values(run: Run, moment: float) -> np.ndarray:
     return run.at("value", moment)[:COMMON] * np.array([1, 1, -1])
 
 
+def late_values(run: Run) -> np.ndarray:
+    """The same over Phase 2 (t, 3)."""
+    return run.series("value")[second_phase(run)][:, :COMMON] * [1, 1, -1]
+
+
+def value_spread(run: Run) -> np.ndarray:
+    """ln of the largest over the least of them, in size (t)."""
+    return np.ptp(np.log(np.abs(late_values(run))), axis=1)
+
+
+def word_values(run: Run) -> float:
+    """Largest G of irrelevant words at T1 over σ0 σ1 √(m m1) + T1/2n."""
+    right = moments(run)[1]
+    allowed = np.sqrt(variances(run)[0] * clock(run)) + right / (2 * run.system.spec.samples)
+    return np.abs(run.at("value", right)[COMMON:]).max() / allowed
+
+
 def value_sums(run: Run) -> np.ndarray:
     """G1 + G2 + G3, −(G1 + G3), −(G2 + G3) over time (3, t)."""
     first, second, third = run.series("value")[:, :COMMON].T
@@ -349,6 +421,52 @@ def loss_slope(run: Run) -> float:
     return float(leading(np.log(passed[late]), np.log(run.series("loss")[late]), 1))
 
 
+def loss_in_widths(run: Run) -> float:
+    """m L̂ at the end."""
+    return run.series("loss")[-1] * run.system.spec.width
+
+
+def test_loss_left(run: Run) -> float:
+    """At the end, over that at T1."""
+    return run.series("test_loss")[-1] / run.at("test_loss", moments(run)[1])
+
+
+def end_constants(run: Run) -> list[float]:
+    """L̂ τ and d G/d ln τ of μ1 to μ3 at the end."""
+    return [run.series("loss_tau")[-1], *(run.series("value_rate")[-1] * run.series("time")[-1])]
+
+
+def readout_ratio(run: Run) -> float:
+    """What |s|² has grown by at the end over (m1/m) (ln τ)²."""
+    spec = run.system.spec
+    return run.series("readout_change")[-1] / (spec.hidden / spec.width * np.log(run.series("time")[-1]) ** 2)
+
+
+def readout_at_right(run: Run) -> np.ndarray:
+    """|s|² at T1 over |s(0)|²."""
+    return 1 + run.at("readout_change", moments(run)[1]) / real_clock(run)
+
+
+def expected_readout(run: Run) -> float:
+    """σ1² m m1 over |s(0)|²."""
+    return clock(run) / real_clock(run)
+
+
+def expected_readout_bend(run: Run) -> float:
+    """d² |s|² / d (ln τ)²."""
+    return 2 * limit_of(run).loss_tau * run.system.spec.hidden / real_clock(run)
+
+
+def neuron_share(run: Run) -> np.ndarray:
+    """What the motion of neurons adds to G' over Σ g/(n L), during Phase 2."""
+    return run.series("neuron_share")[second_phase(run)] * run.system.spec.tokens
+
+
+def drawn_types(run: Run) -> list[float]:
+    """T1 over 20, and how far R is from where the counts put it, in units of 2%."""
+    return [moments(run)[1] / 20, abs(run.series("balance_ratio")[-1] / limit_of(run).ratio - 1) * 50]
+
+
 def test_slope(run: Run) -> float:
     """Of the worst fresh sentence's margin."""
     return float(late_slope(run, run.series("test_margin").min(1))[0])
@@ -371,7 +489,12 @@ def limit_of(run: Run) -> Any:
 
 def type_slopes(run: Run) -> np.ndarray:
     """−d ln loss / d ln τ of each type at the end."""
-    return -late_slope(run, np.log(run.series("type_loss")))
+    return -late_slope(run, log_losses(run))
+
+
+def log_losses(run: Run) -> np.ndarray:
+    """ln of the loss of each type, over time (t, 4)."""
+    return np.log(run.series("type_loss"))
 
 
 # ---- attention
@@ -382,6 +505,33 @@ def score_sizes(run: Run) -> np.ndarray:
     spec, (v, _) = run.system.spec, variances(run)
     size = v * np.sqrt(spec.width) / (spec.tokens * clock(run)) + v / clock(run)
     return np.stack([np.abs(run.series("score_change")[:, k, q]) for k, q in GROWS + FALLS], 1) / size
+
+
+def score_growth(run: Run) -> np.ndarray:
+    """Of these sizes, from τ = 100 to the end."""
+    sizes = score_sizes(run)
+    return sizes[-1] / sizes[np.searchsorted(run.series("time"), 100.0)]
+
+
+def word_score_ratio(run: Run) -> float:
+    """Largest change of a score with an irrelevant word over 1/n + 1/√m of |C12|, at the end."""
+    spec, score = run.system.spec, np.abs(run.series("score_change")[-1][0, 1])
+    return run.series("moved_word_scores")[-1] / (score * (1 / spec.samples + spec.width**-0.5))
+
+
+def moved_word_attention(run: Run) -> float:
+    """Largest change of attention between irrelevant words in Phase 1 over 1/L + 1/n of the largest of all."""
+    spec = run.system.spec
+    allowed = largest(run, "moved_attention") * (1 / spec.tokens + 1 / spec.samples)
+    return largest(run, "moved_word_attention") / allowed
+
+
+def key_changes(run: Run) -> np.ndarray:
+    """Largest changes of inner products of keys and of queries, to the end, over σ0² √m: Definition E.1."""
+    sizes = np.array(
+        [largest(run, name, lambda run: run.series("time") >= 0) for name in ("moved_keys", "moved_queries")]
+    )
+    return sizes / (variances(run)[0] * np.sqrt(run.system.spec.width))
 
 
 def signed(run: Run, name: str, rows: tuple = GROWS, falls: tuple = FALLS) -> np.ndarray:
@@ -414,6 +564,12 @@ def word_attention_ratio(run: Run) -> float:
     return float((run.series("signal_word_attention_rate")[late] / run.series("attention_rate")[late][:, 0, 1]).max())
 
 
+def stated_word_attention(run: Run) -> float:
+    """This ratio over the 1/n + L/√m of Corollary F.17."""
+    spec = run.system.spec
+    return word_attention_ratio(run) / (1 / spec.samples + spec.tokens / spec.width**0.5)
+
+
 def score_rate_limit(run: Run) -> np.ndarray:
     """What `score_rate_sizes` should be: both Gram matrices give σ0² m, and p = 1/L.
 
@@ -421,7 +577,7 @@ def score_rate_limit(run: Run) -> np.ndarray:
     """
     late, length = limit_of(run), run.system.spec.tokens
     q, (s1, s2, s3) = late.pulls, late.slopes
-    words = (late.margins - late.fresh_margins) * np.array(LABELS)
+    words = expected_word_slopes(run) * np.array(LABELS)
     mean = (np.array([s1 + s2 + s3, s1 + s3, s2 + s3, s3]) + words) / length
     both = 2 * q[0] * np.array([s2 - mean[0], s1 - mean[0]])
     common = 2 * np.array([q[0] * (s3 - mean[0]) - q[kind] * (s3 - mean[kind]) for kind in (1, 2)])
@@ -444,10 +600,27 @@ def expected_bends(run: Run) -> np.ndarray:
     return late.loss_tau * score_rate_limit(run) / (1 + spec.tokens / np.sqrt(spec.width))
 
 
+def words_may_repeat(run: Run) -> np.ndarray:
+    """Positive where losses rise first, T1 is below 100, and the four scores end with their signs."""
+    turn, right = moments(run)
+    return np.r_[turn, 100 - right, signed(run, "score_change")[-1] / np.abs(run.series("score_change")[-1]).max()]
+
+
 def word_slopes(run: Run) -> np.ndarray:
     """d/d ln τ of what irrelevant words add to y F, on average over sentences of types 1 to 3."""
     kinds, share = start_of(run)[1].train.kinds, word_share(run)
     return late_slope(run, np.stack([share[:, kinds == kind].mean(1) for kind in range(3)], 1))
+
+
+def expected_word_slopes(run: Run) -> np.ndarray:
+    """1 − γ_t of all four types: what margins gain and those of fresh sentences lack."""
+    late = limit_of(run)
+    return late.margins - late.fresh_margins
+
+
+def largest_word_slope(run: Run) -> float:
+    """Largest d/d ln τ, in size, of what irrelevant words add to F of a sentence."""
+    return np.abs(late_slope(run, word_share(run))).max()
 
 
 def word_value_growth(run: Run) -> float:
@@ -470,3 +643,60 @@ def seven_end(run: Run) -> tuple[float, float]:
     course = prediction.follow(model, np.zeros(COMMON + 4), end)
     rate = model.response @ (model.weights * model.labels / (1 + np.exp(course.margin[-1])))
     return float(-rate[2] / rate[0]), float(end * prediction.log_loss(course.margin[-1]) @ model.weights)
+
+
+# ---- training
+
+
+def right_step(run: Run) -> float:
+    """The step from which on every training sentence is right; NaN if none is."""
+    wrong = np.flatnonzero(run.series("worst_margin") <= 0)
+    step = run.trajectory["step"].values
+    first = int(wrong[-1]) + 1 if wrong.size else 0
+    return float(step[first]) if first < len(step) else np.nan
+
+
+def after(run: Run) -> np.ndarray:
+    return run.trajectory["step"].values >= right_step(run)
+
+
+def peak_steps(run: Run) -> np.ndarray:
+    """Of the losses of both types with one signal."""
+    return run.trajectory["step"].values[run.series("type_loss")[:, 1:3].argmax(0)].astype(float)
+
+
+def turn_window(run: Run) -> np.ndarray:
+    """At most 1 where these steps lie between 400 and 800, and before all sentences are right."""
+    peaks = peak_steps(run)
+    return np.r_[peaks / 800, 400 / peaks, peaks / right_step(run)]
+
+
+def right_window(run: Run) -> list[float]:
+    """At most 1 where all sentences are right after one or two thousand steps."""
+    return [right_step(run) / 2500, 1300 / right_step(run)]
+
+
+def rises(run: Run) -> np.ndarray:
+    """By what factor losses of both types with one signal rise before they fall."""
+    loss = run.series("type_loss")[:, 1:3]
+    return loss.max(0) / loss[0]
+
+
+def share_before(run: Run) -> np.ndarray:
+    """Of the four scores' whole change, the part that comes before the step at which all are right."""
+    change = signed(run, "score_change")
+    place = int(np.searchsorted(run.trajectory["step"].values, right_step(run)))
+    return change[min(place, len(change) - 1)] / change[-1]
+
+
+def phases(run: Run) -> np.ndarray:
+    """What makes two phases: the one-signal losses rise first, all sentences become right, the scores have their signs,
+    and losses end below a tenth of their peak. Each number is positive where it holds."""
+    loss = run.series("type_loss")
+    change = signed(run, "score_change")[-1]
+    return np.r_[
+        rises(run) - 1.001,
+        1.0 if np.isfinite(right_step(run)) else -1.0,
+        change / np.abs(change).max(),
+        0.1 - loss[-1, 1:3] / loss[:, 1:3].max(0),
+    ]

@@ -29,11 +29,6 @@ def _smallest(run: Run, largest: float = -500.0) -> str | None:
     return None if run.system.spec.log10_alpha <= largest else "a statement about the limit alpha -> 0"
 
 
-def _has_signs(run: Run) -> str | None:
-    """p of an entry off the support is alpha² or so: below 1e-150, its sign is lost."""
-    return None if run.system.spec.log10_alpha >= -150 else "signs of p below 1e-300 cannot be read off"
-
-
 def _heads(run: Run) -> str | None:
     return None if run.system.spec.heads > 1 else "a statement about several heads"
 
@@ -61,6 +56,7 @@ def _far_pair(runs: Sequence[Run]) -> tuple[Run, Run]:
 
 LADDER: dict[str, Any] = {"experiment": "limit", "seeds": together(4)}
 LIMIT: dict[str, Any] = {"experiment": "limit", "applies": _smallest}
+LEAVERS: dict[str, Any] = {"experiment": "leavers", "applies": _smallest}
 HEADS: dict[str, Any] = {"experiment": "heads", "seeds": all_of(3), "applies": _heads}
 HEADS_LIMIT: dict[str, Any] = {**HEADS, "applies": _heads_in_the_limit}
 SCALES: dict[str, Any] = {"experiment": "scales", "seeds": together(6)}
@@ -91,7 +87,7 @@ CLAIMS = (
         says="The first stage comes at 1 / max_i |g_i(0)|, in units of log(1/alpha).",
         source=(PAPER, "section 4.1.1, Eq. (9)"),
         measured=lambda runs: common.extrapolated_times(*_pair(runs), 1),
-        expected=lambda runs: [common.first_limit_time(runs[0])],
+        expected=lambda runs: common.first_limit_time(runs[0]),
         relation=close(1e-6, because="the first stage has nothing to overlap with"),
         **LADDER,
     ),
@@ -99,8 +95,8 @@ CLAIMS = (
         name="times_tend_to_limit",
         says="The distance of t_k from T_k falls as 1 / log(1/alpha), for each of the first six stages.",
         source=(PAPER, "Eq. (14), (15), (19), Lemma C.7"),
-        measured=lambda runs: by_claim.slopes(runs, lambda run: np.abs(common.lateness(run, 6) / common.scale(run))),
-        expected=lambda runs: np.full(6, -1.0),
+        measured=by_claim.lateness_slopes,
+        expected=(-1.0,) * 6,
         relation=close(0.03, because=f"{NEXT_ORDER}; stages 4 to 6 overlap at 1e-32"),
         **LADDER,
     ),
@@ -109,7 +105,7 @@ CLAIMS = (
         says="The plain time from one stage to the next grows in proportion to log(1/alpha), by T_{k+1} − T_k each.",
         source=(PAPER, "Theorem 1.1, section 4.1"),
         measured=lambda runs: by_claim.growth_of_waiting(*_far_pair(runs), 6),
-        expected=lambda runs: np.diff(np.r_[0.0, common.limit_times(runs[0], 6)]),
+        expected=lambda runs: by_claim.waits(common.limit_times(runs[0], 6)),
         relation=close(1e-3, because=NEXT_ORDER),
         **LADDER,
     ),
@@ -180,10 +176,7 @@ CLAIMS = (
         says="At T_k the logarithms of w to the base alpha are b^k of Eq. (10), up to an error that falls as "
         "1/log(1/alpha).",
         source=(PAPER, "Eq. (10), (17), (18), (21), (26), (36)"),
-        measured=lambda runs: [
-            (common.scale(run), common.exponent_errors(run, 3).max())
-            for run in common.with_scale(runs, -32.0, -64.0, -128.0)
-        ],
+        measured=by_claim.exponent_errors,
         relation=scales_as(-1.0, 0.05, because=LEADING),
         **LADDER,
     ),
@@ -199,7 +192,7 @@ CLAIMS = (
         name="active_rest",
         says="Until the newcomer has |u|+|v| = 4 rho, the active weights stay within 24 rho of theta^k.",
         source=(PAPER, "Lemma C.5, Eq. (25)"),
-        measured=lambda run: np.r_[common.active_wander(run, 5, 0.1), common.active_wander(run, 5, 0.01)],
+        measured=by_claim.at_two_sizes(common.active_wander),
         relation=bounded(24.0, because="the bound as printed, without its second branch: the stronger statement"),
         **LIMIT,
     ),
@@ -207,7 +200,7 @@ CLAIMS = (
         name="newcomer_is_alone",
         says="When the newcomer has |u|+|v| = 4 rho, all other entries off the support together have less than rho/2.",
         source=(PAPER, "Lemma C.9, Eq. (22), (24)"),
-        measured=lambda run: np.r_[common.company(run, 5, 0.1), common.company(run, 5, 0.01)],
+        measured=by_claim.at_two_sizes(common.company),
         relation=bounded(0.5, because="the bound as printed"),
         **LIMIT,
     ),
@@ -216,7 +209,7 @@ CLAIMS = (
         says="An entry enters with the sign of the force that brought it.",
         source=(PAPER, "Lemma C.9, Eq. (23), Lemma D.3"),
         measured=lambda run: common.newcomer_signs(run, 6),
-        expected=lambda run: np.ones(6),
+        expected=(1.0,) * 6,
         relation=close(0.0, because="a sign has no tolerance"),
         **LIMIT,
     ),
@@ -225,7 +218,7 @@ CLAIMS = (
         name="strict_minima",
         says="Every theta^k is a strict minimum on its support: its least curvature is positive.",
         source=(PAPER, "Assumption 4.3"),
-        measured=lambda run: [common.curvature(run, stage)[0] for stage in common.in_the_limit(run, 6)],
+        measured=by_claim.least_curvatures,
         relation=bounded(lower=1e-9, because="positive, by more than rounding"),
         **LIMIT,
     ),
@@ -288,7 +281,7 @@ CLAIMS = (
         name="fewer_move_at_once",
         says="The smaller the start, the fewer entries are on the move at the same time.",
         source=(PAPER, "section 5, Appendix A, section 6"),
-        measured=lambda runs: [common.on_the_move(run, 6) for run in common.by_scale(runs)],
+        measured=by_claim.movers,
         relation=monotone("falls", because=ORDER),
         **SCALES,
     ),
@@ -338,8 +331,7 @@ CLAIMS = (
         source=(PAPER, "Theorem 4.5"),
         measured=lambda run: common.plateau_errors(run, 7),
         relation=bounded(1e-5, because=SETTLED),
-        applies=_smallest,
-        experiment="leavers",
+        **LEAVERS,
     ),
     Claim(
         name="leavers_are_pushed",
@@ -348,8 +340,7 @@ CLAIMS = (
         measured=by_claim.shrinking,
         expected=by_claim.push_on_leavers,
         relation=close(1e-3, because="the move's rest is still dying out"),
-        applies=_smallest,
-        experiment="leavers",
+        **LEAVERS,
     ),
     Claim(
         name="layers_learn_likewise",
@@ -393,7 +384,7 @@ CLAIMS = (
         says="Gradient descent tends to the flow at first order in the learning rate.",
         source=(PAPER, "Eq. (3), section 5"),
         measured=by_claim.halving_ratios,
-        expected=lambda runs: 2.0,
+        expected=2.0,
         relation=close(0.1, because=HALVES),
         experiment="gradient_descent",
         seeds=together(3),
@@ -403,7 +394,7 @@ CLAIMS = (
         says="u² − v² is conserved, under any loss: by gradient descent up to an error of first order in the rate.",
         source=(PAPER, "Lemma 4.1, Eq. (4), (5)"),
         measured=by_claim.drift_exponents,
-        expected=lambda runs: np.ones(4),
+        expected=(1.0,) * 4,
         relation=close(0.1, because=HALVES),
         experiment="conservation",
         seeds=together(10),
@@ -412,8 +403,8 @@ CLAIMS = (
         name="weight_decay_breaks_conservation",
         says="An L2 term lambda/2 (|u|² + |v|²) makes u² − v² decay as exp(−2 lambda t).",
         source=(PAPER, "section 6, Lemma 4.1"),
-        measured=lambda runs: [by_claim.decayed(runs).attrs["conserved_drift"]],
-        expected=lambda runs: [by_claim.drift_of_decay(runs)],
+        measured=lambda runs: by_claim.decayed(runs).attrs["conserved_drift"],
+        expected=by_claim.drift_of_decay,
         relation=close(0.1, because="the steps themselves add a drift of first order in their rate, some percent here"),
         experiment="conservation",
         seeds=together(10),
@@ -449,7 +440,7 @@ CLAIMS = (
         name="adam_learns_one_by_one",
         says="With Adam too, from a small start, one entry at a time is learned.",
         source=(PAPER, "section 6"),
-        measured=lambda run: [common.on_the_move(run, 6)],
+        measured=lambda run: common.on_the_move(run, 6),
         relation=bounded(1.5, because="one entry is on the move at a time: the flow has 1.0 at 1e-16"),
         applies=only(log10_alpha=-16.0),
         experiment="adam",
@@ -491,7 +482,7 @@ CLAIMS = (
         name="other_losses",
         says="The theory needs the squared loss.",
         source=(SUMMARY, "limitation 3"),
-        measured=lambda run: np.abs(common.times(run, 2) / common.predicted_times(run, 2) - 1),
+        measured=lambda run: by_claim.time_errors(run, 2),
         relation=bounded(lower=1e-3, because="a theory that fails would be off by more"),
         applies=lambda run: "a statement about other losses" if run.system.spec.error == "squared" else None,
         experiment="losses",
@@ -513,7 +504,7 @@ CLAIMS = (
         name="logistic_runs_off",
         says="Under the logistic loss on separable data an entry grows without bound: no theta^k exists.",
         source=(PAPER, "section 6"),
-        measured=lambda run: [by_claim.late_growth(run)],
+        measured=by_claim.late_growth,
         relation=bounded(lower=0.05, because="log t doubles its time: the entry grows by a constant each time"),
         applies=only(penalty=0.0),
         experiment="runaway",
@@ -522,8 +513,8 @@ CLAIMS = (
         name="penalty_mends_it",
         says="An L2 term on p gives the entry a place to rest, and the theory back.",
         source=(PAPER, "section 6"),
-        measured=lambda run: [1 + by_claim.late_growth(run), *common.times(run, 1) / common.predicted_times(run, 1)],
-        expected=lambda run: np.ones(2),
+        measured=by_claim.growth_and_time,
+        expected=(1.0,) * 2,
         relation=close(1e-6, because=SOLVER),
         applies=only(penalty=0.01),
         experiment="runaway",
@@ -543,7 +534,7 @@ CLAIMS = (
         name="linear_times",
         says="With identity covariance every p_i is logistic, and passes half its value at the closed-form time.",
         source=(PAPER, "footnote 2"),
-        measured=lambda run: common.times(run),
+        measured=common.times,
         expected=by_claim.logistic_times,
         relation=close(1e-6, because=f"{SOLVER}; alpha² against 1 is neglected"),
         experiment="linear",
@@ -554,7 +545,7 @@ CLAIMS = (
         says="In the limit coefficient c is learned at time 1/|c|.",
         source=(PAPER, "footnote 2, Eq. (9)"),
         measured=lambda runs: common.extrapolated_times(*_far_pair(runs), 4),
-        expected=lambda runs: np.sort(1 / np.abs(np.array(runs[0].system.spec.coefficients))),
+        expected=lambda runs: by_claim.inverse_coefficients(runs[0]),
         relation=close(1e-6, because=SOLVER),
         experiment="linear",
         seeds=together(8),
@@ -573,7 +564,7 @@ CLAIMS = (
         name="equal_start_learns_positive",
         says="With u = v at the start, positive coefficients are learned and negative ones never.",
         source=(PAPER, "footnote 2"),
-        measured=lambda run: np.abs(by_claim.final_products(run) - np.maximum(run.system.spec.coefficients, 0.0)),
+        measured=by_claim.gaps_from_positive,
         relation=bounded(1e-6, because=SOLVER),
         experiment="equal_start",
         seeds=all_of(2),
@@ -585,15 +576,14 @@ CLAIMS = (
         source=(SUMMARY, "mechanism 1, experiment 1"),
         measured=by_claim.active_counts,
         relation=monotone("rises", because=ORDER),
-        applies=_smallest,
-        experiment="leavers",
+        **LEAVERS,
     ),
     Claim(
         name="low_rank_against_random",
         says="After six stages less than half as many entries hold 99.9% of the change's squared norm as of a random "
         "change's.",
         source=(SUMMARY, "experiment 3"),
-        measured=lambda run: [by_claim.energy_rank(by_claim.final_products(run)) / by_claim.random_energy_rank(run)],
+        measured=by_claim.rank_against_random,
         relation=bounded(
             0.5, because="half is what one would call a bias; six to nine entries of a hundred are learned"
         ),
@@ -605,7 +595,7 @@ CLAIMS = (
         "log(1/alpha).",
         source=(SUMMARY, "experiment 2, failure sign 2"),
         measured=lambda runs: by_claim.first_waits(runs)[1:],
-        expected=lambda runs: np.full(4, common.first_limit_time(runs[0])),
+        expected=by_claim.expected_first_waits,
         relation=close(0.01, because="at alpha = 0.01 the second entry still comes early enough to be felt"),
         **SCALES,
     ),
@@ -632,7 +622,7 @@ CLAIMS = (
         name="broken_conservation_breaks_stages",
         says="Where u² − v² is not conserved, several entries become active at a time.",
         source=(SUMMARY, "break condition 2"),
-        measured=lambda run: [common.on_the_move(run, 3)],
+        measured=lambda run: common.on_the_move(run, 3),
         relation=bounded(lower=1.5, because="one entry on the move is a stage of its own"),
         applies=lambda run: None if run.system.spec.weight_penalty else "a statement about weight decay",
         experiment="decay",
@@ -642,7 +632,7 @@ CLAIMS = (
         name="decay_keeps_stages",
         says="With an L2 term on u and v entries are still learned one by one.",
         source=(OURS, "README, What conservation is for"),
-        measured=lambda run: [common.on_the_move(run, 3)],
+        measured=lambda run: common.on_the_move(run, 3),
         relation=bounded(1.5, because="one entry is on the move at a time"),
         experiment="decay",
         seeds=all_of(3),

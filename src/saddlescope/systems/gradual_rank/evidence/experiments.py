@@ -15,7 +15,6 @@ AWAY = {"log10_alpha": -10_000.0}
 """So small a start that nothing else enters while a perturbed plateau settles."""
 
 SCALES = (-1.0, -2.0, -4.0, -8.0, -16.0, -32.0)
-COEFFICIENTS = (2.0, -1.0, 0.5, -0.25)
 
 
 def _instances(count: int, **fields: object) -> tuple[dict[str, object], ...]:

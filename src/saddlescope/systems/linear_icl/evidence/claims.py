@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from saddlescope.core.claim import (
     OURS,
     Claim,
@@ -95,7 +93,15 @@ def _only(rank: int | None = None, most: int | None = None) -> Any:
 
 
 STAIRCASE = {"experiment": "staircase", "seeds": all_of(6)}
+RANK_ONE = {**STAIRCASE, "applies": _rank_one}
 LANDSCAPE = {"experiment": "landscape", "seeds": all_of(2)}
+DURATIONS = {"experiment": "durations", "seeds": together(32)}
+ENSEMBLE = {"experiment": "ensemble", "seeds": together(1000)}
+CONTEXT = {"experiment": "context", "seeds": together(10)}
+RANKS = {"experiment": "ranks", "seeds": together(48)}
+SCALES = {"experiment": "scales", "seeds": together(24)}
+NEXT_TOKEN = {"experiment": "next_token", "seeds": all_of(6), "applies": _small}
+LENGTHS = {"experiment": "next_token", "seeds": together(1), "applies": _every_length}
 
 CLAIMS = (
     # ---- the staircase: section 3.2, Fig. 1
@@ -103,8 +109,8 @@ CLAIMS = (
         name="number_of_drops",
         says="From a small start the loss falls in D abrupt drops.",
         source=(PAPER, "section 3.2, Fig. 1(a)"),
-        measured=lambda run: [common.drops_seen(run)],
-        expected=lambda run: [run.system.spec.stage_count],
+        measured=common.drops_seen,
+        expected=lambda run: run.system.spec.stage_count,
         relation=close(0.0, because=f"{COUNT}; drops are found in the curve alone, without the theory's levels"),
         applies=_rank_one,
         experiment="staircase",
@@ -138,15 +144,14 @@ CLAIMS = (
             1e-4,
             because="what grows on a conspicuous plateau is some percent of its size, cubed, at its flattest point",
         ),
-        applies=_rank_one,
-        **STAIRCASE,
+        **RANK_ONE,
     ),
     Claim(
         name="last_plateau",
         says="Training ends at the loss of M_D.",
         source=(PAPER, "Eq. (5), section 3.3"),
-        measured=lambda run: [run.series("loss")[-1]],
-        expected=lambda run: [common.theory_level(run, run.system.spec.stage_count)],
+        measured=lambda run: run.series("loss")[-1],
+        expected=lambda run: common.theory_level(run, run.system.spec.stage_count),
         relation=close(1e-6, because=PROLONGED),
         applies=_decidable,
         **STAIRCASE,
@@ -155,8 +160,8 @@ CLAIMS = (
         name="fewer_heads_stop_earlier",
         says="Where heads and pairs hold fewer directions than there are, training ends at M_m with m = HR.",
         source=(PAPER, "section 3.2, with the condition that it lacks"),
-        measured=lambda run: [run.series("loss")[-1]],
-        expected=lambda run: [common.theory_level(run, run.system.spec.heads * run.system.spec.rank)],
+        measured=lambda run: run.series("loss")[-1],
+        expected=lambda run: common.theory_level(run, run.system.spec.stage_count),
         relation=close(1e-6, because=PROLONGED),
         applies=lambda run: None if run.system.spec.stage_count < run.system.spec.dim else "there are heads enough",
         experiment="few_heads",
@@ -167,7 +172,7 @@ CLAIMS = (
         says="At the end every eigenvector is fitted with the coefficient of Eq. (4).",
         source=(PAPER, "Eq. (4), (6a)"),
         measured=lambda run: common.gains_at(run, -1)[: run.system.spec.stage_count],
-        expected=lambda run: np.ones(run.system.spec.stage_count),
+        expected=common.ones_per_stage,
         relation=close(1e-6, because=SETTLED),
         applies=_small,
         **STAIRCASE,
@@ -189,9 +194,8 @@ CLAIMS = (
         source=(PAPER, "section 3.2, Fig. 1(c), Eq. (6), corrected"),
         measured=lambda run: growth.head_cosines(run, apart=True),
         relation=aligned(0.999, because=KEPT),
-        applies=_rank_one,
         repairs="one_head_per_eigenvector",
-        **STAIRCASE,
+        **RANK_ONE,
     ),
     Claim(
         name="alignment_in_the_limit",
@@ -200,8 +204,7 @@ CLAIMS = (
         source=(PAPER, "section 3.2, Eq. (6), D.5.2; the rate is ours"),
         measured=sweeps.angle_by_scale,
         relation=scales_as(1.0, 0.05, because="the median over seeds; at 0.1 the angle is no longer small"),
-        experiment="durations",
-        seeds=together(32),
+        **DURATIONS,
         repairs="one_head_per_eigenvector",
     ),
     Claim(
@@ -210,17 +213,15 @@ CLAIMS = (
         source=(PAPER, "section D.5.1"),
         measured=common.signed_cosines,
         relation=bounded(lower=0.999, because=KEPT),
-        applies=_rank_one,
-        **STAIRCASE,
+        **RANK_ONE,
     ),
     Claim(
         name="product_along_eigenvectors",
         says="Whatever the signs, the product v k q' grows along e_d e_d'.",
         source=(PAPER, "section D.5.1"),
-        measured=lambda run: [common.tilt(run)],
+        measured=common.tilt,
         relation=bounded(1e-6, because=SETTLED),
-        applies=_rank_one,
-        **STAIRCASE,
+        **RANK_ONE,
     ),
     Claim(
         name="equal_norms",
@@ -237,7 +238,7 @@ CLAIMS = (
         name="conservation",
         says="|k|² − |q|² of each pair and Σ|k|² − v² of each head do not change.",
         source=(PAPER, "Eq. (44), (50)"),
-        measured=lambda run: [run.trajectory.attrs["conserved_drift"]],
+        measured=lambda run: run.trajectory.attrs["conserved_drift"],
         relation=bounded(1e-7, because="the solver's rtol is 1e-8 per step, and a run takes a few thousand steps"),
         experiment="pairs",
         seeds=all_of(12),
@@ -252,8 +253,7 @@ CLAIMS = (
             because="with the other heads a thousandth of its size; at 5% of its growth the head is "
             "not yet quite aligned",
         ),
-        applies=_rank_one,
-        **STAIRCASE,
+        **RANK_ONE,
     ),
     Claim(
         name="growth_time",
@@ -262,17 +262,15 @@ CLAIMS = (
         measured=lambda run: growth.growth_times(run)[0],
         expected=lambda run: growth.growth_times(run)[1],
         relation=close(0.05, because="at 0.3 of its growth a head still turns towards its eigenvector"),
-        applies=_rank_one,
-        **STAIRCASE,
+        **RANK_ONE,
     ),
     Claim(
         name="early_alignment",
         says="On the first plateau keys and queries follow the exponentials of Eq. (33) in the integral of the value.",
         source=(PAPER, "Eq. (32), (33)"),
-        measured=lambda run: [growth.early_error(run)],
+        measured=growth.early_error,
         relation=bounded(1e-2, because="the integral of v is taken by the trapezoidal rule on the saved times"),
-        applies=_rank_one,
-        **STAIRCASE,
+        **RANK_ONE,
     ),
     Claim(
         name="regression_in_context",
@@ -280,8 +278,7 @@ CLAIMS = (
         source=(PAPER, "Eq. (8)"),
         measured=prompts.distance_from_theory,
         relation=bounded(1e-4, because="relative to the answers; as near as the learned shares are to 0 and 1"),
-        applies=_rank_one,
-        **STAIRCASE,
+        **RANK_ONE,
     ),
     # ---- gradient descent, the paper's own method
     Claim(
@@ -336,10 +333,9 @@ CLAIMS = (
         says="A plateau lasts 1/(λ² v) with the growing head's value at its beginning.",
         source=(PAPER, "Eq. (38), (43)"),
         measured=sweeps.printed_factors,
-        expected=lambda runs: np.ones(len(runs[0].stages)),
+        expected=lambda runs: common.ones_per_stage(runs[0]),
         relation=close(0.1, because="the printed sign is ≈; a tenth of the duration is generous, over the median seed"),
-        experiment="durations",
-        seeds=together(32),
+        **DURATIONS,
     ),
     Claim(
         name="durations_do_not_converge",
@@ -349,8 +345,7 @@ CLAIMS = (
         measured=lambda runs: sweeps.factor_from_one(runs, scale=1e-4),
         expected=lambda runs: sweeps.factor_from_one(runs, scale=1e-3),
         relation=close(0.05, because="a distance that vanished with the scale would be ten times smaller"),
-        experiment="durations",
-        seeds=together(32),
+        **DURATIONS,
         repairs="printed_durations",
     ),
     Claim(
@@ -358,7 +353,7 @@ CLAIMS = (
         says="The stage algorithm gives the times of all drops from the initial weights alone.",
         source=(PAPER, "Eq. (38), (43), corrected"),
         measured=common.drop_times,
-        expected=lambda run: [stage.time for stage in run.prediction.stages],
+        expected=lambda run: run.prediction.times,
         relation=close(0.005, because="a runner-up head may be a percent of its final size when another drop comes"),
         applies=_rank_one,
         experiment="staircase",
@@ -380,8 +375,7 @@ CLAIMS = (
         source=(PAPER, "section 3.2, Fig. 1(a)"),
         measured=sweeps.median_durations,
         relation=ordered(because=f"{ORDER}; medians over seeds"),
-        experiment="ensemble",
-        seeds=together(1000),
+        **ENSEMBLE,
     ),
     Claim(
         name="second_plateau_is_shorter",
@@ -390,8 +384,7 @@ CLAIMS = (
         source=(PAPER, "section 3.2, Fig. 1(a), corrected"),
         measured=sweeps.duration_ratios,
         relation=bounded(lower=1.0, because=f"{ORDER}; ratios of medians over seeds"),
-        experiment="ensemble",
-        seeds=together(1000),
+        **ENSEMBLE,
         repairs="later_plateaus_longer",
     ),
     Claim(
@@ -400,20 +393,18 @@ CLAIMS = (
         source=(PAPER, "section D.6"),
         measured=sweeps.spreads,
         relation=ordered(because=f"{ORDER}; standard deviations of 1000 seeds, each known to a few percent"),
-        experiment="ensemble",
-        seeds=together(1000),
+        **ENSEMBLE,
     ),
     Claim(
         name="initial_norms",
         says="The norms of all initial values, of all keys and of all queries are of order w_init.",
         source=(PAPER, "Eq. (20), (21)"),
         measured=sweeps.initial_sizes,
-        expected=lambda runs: [1.0, 1.0, 1.0],
+        expected=(1.0, 1.0, 1.0),
         relation=close(
             0.5, because="mean squares over w_init², one by Eq. (20); eight seeds of four values know it to a quarter"
         ),
-        experiment="durations",
-        seeds=together(32),
+        **DURATIONS,
     ),
     Claim(
         name="early_remainder",
@@ -423,8 +414,7 @@ CLAIMS = (
         relation=scales_as(
             5.0, 1e-3, because="a polynomial of fifth degree, found as the difference of numbers of third order"
         ),
-        experiment="durations",
-        seeds=together(32),
+        **DURATIONS,
     ),
     # ---- long contexts
     Claim(
@@ -433,8 +423,7 @@ CLAIMS = (
         source=(PAPER, "section 3.2, limit of Eq. (5)"),
         measured=lambda runs: sweeps.against(runs, "context_length", common.drop_gaps),
         relation=scales_as(-1.0, 0.05, because="at N=31 the next order, (11/31)² of the smallest drop, still counts"),
-        experiment="context",
-        seeds=together(10),
+        **CONTEXT,
     ),
     Claim(
         name="principal_component_regression",
@@ -442,8 +431,7 @@ CLAIMS = (
         source=(PAPER, "Eq. (8), limit; the rate is ours"),
         measured=lambda runs: sweeps.against(runs, "context_length", prompts.distance_from_regression),
         relation=scales_as(-0.5, 0.03, because="2000 prompts, and at N=31 corrections of order 1/N"),
-        experiment="context",
-        seeds=together(10),
+        **CONTEXT,
     ),
     Claim(
         name="least_squares",
@@ -451,8 +439,7 @@ CLAIMS = (
         source=(PAPER, "section 3.3; the rate is ours"),
         measured=lambda runs: sweeps.against(runs, "context_length", prompts.distance_from_least_squares),
         relation=scales_as(-0.5, 0.03, because="2000 prompts, and at N=31 corrections of order 1/N"),
-        experiment="context",
-        seeds=together(10),
+        **CONTEXT,
     ),
     # ---- landscape: 3.1, D.3, D.4, E.3
     Claim(
@@ -469,7 +456,7 @@ CLAIMS = (
         "and it finds all of them.",
         source=(PAPER, "section 3.1; completeness is ours"),
         measured=landscape.hunted,
-        expected=lambda run: [2**run.system.spec.dim, 1],
+        expected=landscape.all_and_no_others,
         relation=close(0.0, because=COUNT),
         applies=_only(rank=1, most=3),
         experiment="landscape",
@@ -505,7 +492,7 @@ CLAIMS = (
         name="global_minimum",
         says="M_D is the global minimum over all maps that attention can make.",
         source=(PAPER, "section 3.3"),
-        measured=lambda run: [landscape.slope_at_the_end(run)],
+        measured=landscape.slope_at_the_end,
         relation=bounded(1e-12, because=EXACT),
         **LANDSCAPE,
     ),
@@ -525,27 +512,25 @@ CLAIMS = (
         name="plateaus_where_m_divides_rank",
         says="Conspicuous plateaus occur at L(M_m) for m that divides R.",
         source=(PAPER, "section 4, Fig. 2, 7, 8"),
-        measured=lambda runs: [sweeps.misplaced(runs, lambda m, rank: m == 0 or rank % m == 0)],
+        measured=lambda runs: sweeps.misplaced(runs, sweeps.divides),
         relation=bounded(0.0, because=f"{COUNT}; R = 1..8, medians of six seeds, m = 0 granted"),
-        experiment="ranks",
-        seeds=together(48),
+        **RANKS,
     ),
     Claim(
         name="plateaus_at_multiples_of_rank",
         says="In the median run, conspicuous plateaus occur at L(M_m) exactly for m that is a multiple of R.",
         source=(PAPER, "section 4, Fig. 2, 7, 8, corrected"),
-        measured=lambda runs: [sweeps.misplaced(runs, lambda m, rank: m % rank == 0)],
+        measured=lambda runs: sweeps.misplaced(runs, sweeps.is_multiple),
         relation=bounded(0.0, because=f"{COUNT}; R = 1..8, medians of six seeds"),
-        experiment="ranks",
-        seeds=together(48),
+        **RANKS,
         repairs="plateaus_where_m_divides_rank",
     ),
     Claim(
         name="grown_heads",
         says="ceil(D/R) heads grow.",
         source=(PAPER, "section 4, E.4"),
-        measured=lambda run: [len(common.grown_heads(run, -1))],
-        expected=lambda run: [-(-run.system.spec.stage_count // run.system.spec.rank)],
+        measured=lambda run: len(common.grown_heads(run, -1)),
+        expected=lambda run: common.heads_for(run)[-1],
         relation=close(0.0, because=COUNT),
         applies=_small,
         experiment="ranks",
@@ -556,7 +541,7 @@ CLAIMS = (
         says="A new value grows at the drop after plateau m if m is a multiple of R, and at no other.",
         source=(PAPER, "Fig. 7, E.4"),
         measured=common.grown_counts,
-        expected=lambda run: [-(-m // run.system.spec.rank) for m in range(run.system.spec.stage_count + 1)],
+        expected=common.heads_for,
         relation=close(0.0, because=COUNT),
         applies=_small,
         experiment="pairs",
@@ -577,7 +562,7 @@ CLAIMS = (
         name="plateaus_between_equal_eigenvalues",
         says="With R=1, plateaus occur between equal eigenvalues too, in some runs.",
         source=(PAPER, "section E.5, Fig. 9"),
-        measured=lambda runs: [sweeps.first_ranks(runs, 1).max()],
+        measured=lambda runs: sweeps.first_ranks(runs, 1).max(),
         relation=bounded(lower=common.CONSPICUOUS, because="the dwell above which a plateau is conspicuous"),
         experiment="repeated",
         seeds=together(32),
@@ -586,7 +571,7 @@ CLAIMS = (
         name="skipped_between_equal_eigenvalues",
         says="And in some runs they are skipped.",
         source=(PAPER, "section E.5, Fig. 9"),
-        measured=lambda runs: [sweeps.first_ranks(runs, 1).min()],
+        measured=lambda runs: sweeps.first_ranks(runs, 1).min(),
         relation=bounded(0.05, because="a stop of a twentieth of the time until then is not seen on a linear axis"),
         experiment="repeated",
         seeds=together(128),
@@ -598,49 +583,45 @@ CLAIMS = (
         source=(PAPER, "section B.2, Fig. 4"),
         measured=lambda runs: sweeps.by_scale(runs, common.durations),
         relation=monotone("falls", because=f"{ORDER}; medians over seeds at six scales"),
-        experiment="scales",
-        seeds=together(24),
+        **SCALES,
     ),
     Claim(
         name="rich_shape",
         says="From a small start drops are sigmoids: the share of the fall that is made while the loss falls ever "
         "faster is that of Eq. (7), 1 − 0.6² = 0.64.",
         source=(PAPER, "section B.2, Fig. 4"),
-        measured=lambda runs: [sweeps.concave_share_at(runs, 0)],
-        expected=lambda runs: [0.64],
+        measured=lambda runs: sweeps.concave_shares(runs)[0],
+        expected=0.64,
         relation=close(0.1, because="some tens of saved times resolve a drop"),
-        experiment="scales",
-        seeds=together(24),
+        **SCALES,
     ),
     Claim(
         name="lazy_shape",
         says="From a large start the loss decays as sums of exponentials do, slower and slower.",
         source=(PAPER, "section B.2, Fig. 4"),
-        measured=lambda runs: [sweeps.concave_share_at(runs, -1)],
+        measured=lambda runs: sweeps.concave_shares(runs)[-1],
         relation=bounded(0.1, because="the share that is made while falling faster is zero for exponentials"),
-        experiment="scales",
-        seeds=together(24),
+        **SCALES,
     ),
     Claim(
         name="mixed_shape",
         says="In between the shape changes from the one to the other.",
         source=(PAPER, "section B.2, Fig. 4"),
-        measured=lambda runs: np.ravel(sweeps.by_scale(runs, common.concave_share)),
+        measured=sweeps.concave_shares,
         relation=monotone(
             "falls",
             because="medians over a few seeds: from 0.01 to 0.5, where all curves are rich, "
             "they wander by some hundredths",
             slack=0.05,
         ),
-        experiment="scales",
-        seeds=together(24),
+        **SCALES,
     ),
     # ---- softmax: B.1
     Claim(
         name="softmax_drops",
         says="Softmax attention, too, learns in several drops with slow phases between them.",
         source=(PAPER, "section B.1, Fig. 3"),
-        measured=lambda run: [common.drops_seen(run, smallest=0.05)],
+        measured=lambda run: common.drops_seen(run, smallest=0.05),
         relation=bounded(lower=2, because="several means two at least; each a twentieth of the fall or more"),
         experiment="softmax",
         seeds=all_of(2),
@@ -653,9 +634,7 @@ CLAIMS = (
         measured=common.levels,
         expected=common.theory_levels,
         relation=close(1e-5, because=RESTING),
-        applies=_small,
-        experiment="next_token",
-        seeds=all_of(6),
+        **NEXT_TOKEN,
     ),
     Claim(
         name="next_token_predictor",
@@ -663,9 +642,7 @@ CLAIMS = (
         source=(PAPER, "Eq. (10), (11)"),
         measured=lambda run: prompts.distance_from_theory(run)[-1:],
         relation=bounded(1e-6, because=SETTLED),
-        applies=_small,
-        experiment="next_token",
-        seeds=all_of(6),
+        **NEXT_TOKEN,
     ),
     Claim(
         name="second_moments_of_all_lengths",
@@ -674,9 +651,7 @@ CLAIMS = (
         measured=lambda runs: sampling.of_all_lengths(runs[0]),
         expected=lambda runs: common.frame_of(runs[0]).second_moments,
         relation=close(0.03, because="sampled: 4000 contexts of each length, a fourth moment known to a percent"),
-        applies=_every_length,
-        experiment="next_token",
-        seeds=together(1),
+        **LENGTHS,
     ),
     Claim(
         name="only_mean_inverse_length",
@@ -687,16 +662,14 @@ CLAIMS = (
         relation=close(
             0.03, because="sampled: 60000 contexts of each of two lengths, a fourth moment known to a percent"
         ),
-        applies=_every_length,
-        experiment="next_token",
-        seeds=together(1),
+        **LENGTHS,
     ),
     # ---- zero blocks: E.1
     Claim(
         name="zero_blocks_stay_zero",
         says="The blocks of value and key that start at zero stay zero when the network is trained on P sequences.",
         source=(PAPER, "section 2.2, E.1; our reading, for a training set"),
-        measured=lambda run: [run.series("stray").max()],
+        measured=lambda run: run.series("stray").max(),
         relation=bounded(1e-9, because=ROUNDING),
         applies=_sample,
         experiment="blocks",
@@ -706,7 +679,7 @@ CLAIMS = (
         name="zero_blocks_stay_zero_by_symmetry",
         says="They stay zero on any data that w -> -w leaves as they are, of which the population is one case.",
         source=(PAPER, "section E.1, corrected"),
-        measured=lambda run: [run.series("stray").max()],
+        measured=lambda run: run.series("stray").max(),
         relation=bounded(1e-9, because=ROUNDING),
         applies=_mirrored,
         experiment="mirrored_blocks",

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from saddlescope.core.claim import by_field
 from saddlescope.core.experiment import Figure, Results
 from saddlescope.core.ink import BLACK, GREY
 from saddlescope.core.run import Run
@@ -49,7 +50,7 @@ def _log_time(axes: Any, begin: float, end: float) -> None:
 
 
 def _of_rank(runs: Sequence[Run], rank: int) -> list[Run]:
-    return sweeps.by_field(runs, "rank").get(rank, [])
+    return by_field(runs, "rank").get(rank, [])
 
 
 def _by_rank(axes: Mapping[str, Any], runs: Sequence[Run], ranks: Sequence[int]) -> None:
@@ -108,7 +109,7 @@ def figure_3(axes: Mapping[str, Any], results: Results) -> None:
 
 def figure_4(axes: Mapping[str, Any], results: Results) -> None:
     panel = axes["a"]
-    groups = sweeps.by_field(results["scales"], "init_scale")
+    groups = by_field(results["scales"], "init_scale")
     for number, (scale, runs) in enumerate(groups.items()):
         shade = 0.12 + 0.76 * number / (len(groups) - 1)
         color = (shade, 0.25, 1 - shade)
@@ -182,7 +183,7 @@ def figure_curvature(axes: Mapping[str, Any], results: Results) -> None:
 
 
 def figure_durations(axes: Mapping[str, Any], results: Results) -> None:
-    groups = sweeps.by_field(results["durations"], "init_scale")
+    groups = by_field(results["durations"], "init_scale")
     factors = {scale: np.array([growth.printed_durations(run)[0] for run in runs]) for scale, runs in groups.items()}
     scales = list(factors)
     table = np.array(list(factors.values()))  # (scale, seed)
@@ -217,7 +218,7 @@ def figure_spread(axes: Mapping[str, Any], results: Results) -> None:
 
 def figure_blocks(axes: Mapping[str, Any], results: Results) -> None:
     panel = axes["a"]
-    for number, (count, runs) in enumerate(sweeps.by_field(results["blocks"], "sequences").items()):
+    for number, (count, runs) in enumerate(by_field(results["blocks"], "sequences").items()):
         run = runs[0]
         panel.plot(run.series("time")[1:], run.series("stray")[1:], color=BLUES[number], label=f"P = {count}")
     mirrored = results["mirrored_blocks"][-1]

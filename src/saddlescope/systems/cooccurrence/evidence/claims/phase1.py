@@ -7,15 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from saddlescope.core.claim import OURS, Claim, all_of, bounded, close, scales_as, share_of, together
+from saddlescope.core.claim import OURS, Claim, all_of, bounded, close, rows_over, scales_as, share_of, together
 from saddlescope.core.run import Run
 
 from ...data import PAPER
 from .. import measures
-from ..measures import largest, moments, over_widths
+from ..measures import efolds, largest, mean_of, moments
 
 STARTS: dict[str, Any] = {"experiment": "starts", "seeds": share_of(0.9, 60)}
 """With δ = 0.1, nine starts of ten."""
+
+ALL_STARTS: dict[str, Any] = {"experiment": "starts", "seeds": together(60)}
 
 WIDTHS: dict[str, Any] = {"experiment": "widths", "seeds": all_of(7)}
 SWEEP: dict[str, Any] = {"experiment": "widths", "seeds": together(7)}
@@ -57,8 +59,12 @@ def enough_sentences(run: Run) -> str | None:
     return None
 
 
+WIDE: dict[str, Any] = {**WIDTHS, "applies": wide(2**8)}
+
+
 def during_phase_1(name: str) -> Callable[[Sequence[Run]], np.ndarray]:
-    return lambda runs: over_widths(runs, lambda run: largest(run, name))
+    """Rows (m, largest change)."""
+    return rows_over("width", lambda run: largest(run, name))
 
 
 def _spread(measured: Callable[[Run], np.ndarray]) -> Callable[[Sequence[Run]], list[float]]:
@@ -72,7 +78,7 @@ STARTS_CLAIMS = (
         says="At the start W_K and W_Q map words to nearly orthogonal vectors: all inner products are within "
         "σ0² m (√(4/m log(2d/δ)) + 4/m log(2d/δ)) of σ0² m I.",
         source=(PAPER, "Lemma D.1; Lemma H.2"),
-        measured=lambda run: [measures.key_query_ratio(run)],
+        measured=measures.key_query_ratio,
         relation=bounded(1.0, because=UNION),
         **STARTS,
     ),
@@ -81,10 +87,9 @@ STARTS_CLAIMS = (
         says="Attention starts uniform, up to a normal number of size σ0²/L, which is of order 1/(L² m).",
         source=(PAPER, "Corollary D.2"),
         measured=_spread(measures.initial_attention),
-        expected=lambda runs: [1.0],
+        expected=1.0,
         relation=close(0.05, because=NORMAL),
-        experiment="starts",
-        seeds=together(60),
+        **ALL_STARTS,
     ),
     Claim(
         name="initial_values_and_neurons",
@@ -98,12 +103,7 @@ STARTS_CLAIMS = (
         name="initial_mixed_values",
         says="|W_V X p|² is σ0² m/L, up to √(4/m log(2nL/δ)) of it.",
         source=(PAPER, "Lemma D.4"),
-        measured=lambda run: (
-            np.abs(measures.mixed_values(run) - 1).max()
-            / measures.concentration(
-                run.system.spec.samples * run.system.spec.tokens, run.system.spec.width, measures.RISK
-            )
-        ),
+        measured=measures.mixed_value_ratio,
         relation=bounded(1.0, because=UNION),
         **STARTS,
     ),
@@ -112,36 +112,33 @@ STARTS_CLAIMS = (
         says="A neuron's output w_j W_V X p is a normal number of size σ0 σ1 √(m/L).",
         source=(PAPER, "Corollary D.5"),
         measured=_spread(measures.neuron_outputs),
-        expected=lambda runs: [1.0],
+        expected=1.0,
         relation=close(0.05, because=NORMAL),
-        experiment="starts",
-        seeds=together(60),
+        **ALL_STARTS,
     ),
     Claim(
         name="initial_signs",
         says="Half of the neurons have a_j = +1, up to √m1 of them.",
         source=(PAPER, "Lemma D.6"),
         measured=_spread(measures.sum_of_signs),
-        expected=lambda runs: [1.0],
+        expected=1.0,
         relation=close(0.25, because="one number of each of sixty starts: its size is known to a tenth"),
-        experiment="starts",
-        seeds=together(60),
+        **ALL_STARTS,
     ),
     Claim(
         name="initial_values",
         says="G(0) of a word is of size σ0 σ1 √(m m1).",
         source=(PAPER, "Lemma D.7; Proposition E.8"),
         measured=_spread(measures.initial_values),
-        expected=lambda runs: [1.0],
+        expected=1.0,
         relation=close(0.05, because=NORMAL),
-        experiment="starts",
-        seeds=together(60),
+        **ALL_STARTS,
     ),
     Claim(
         name="initial_outputs_below_a_hundredth",
         says="F(0) is at most 0.01, with σ0 = 1/(10 √(L m)).",
         source=(PAPER, "Lemma D.8"),
-        measured=lambda run: np.abs(measures.initial_outputs(run)).max(),
+        measured=measures.largest_output,
         relation=bounded(
             0.01, because="the number that the lemma prints; it rests on logarithms that Condition 1 hides"
         ),
@@ -152,12 +149,11 @@ STARTS_CLAIMS = (
         says="F(0) is of size σ0 σ1 √(L m m1), which has no power of m: it is small only where σ0 is.",
         source=(PAPER, "Lemma D.8; Condition 1"),
         measured=_spread(measures.relative_outputs),
-        expected=lambda runs: [1.0],
+        expected=1.0,
         relation=close(
             0.1, because="sentences of one start share G of μ3, so that sixty starts count, not their sentences"
         ),
-        experiment="starts",
-        seeds=together(60),
+        **ALL_STARTS,
         repairs="initial_outputs_below_a_hundredth",
     ),
     Claim(
@@ -165,33 +161,30 @@ STARTS_CLAIMS = (
         says="What other neurons add to a neuron's gradient, Σ a_j' ⟨w_j, w_j'⟩, is of size σ1² √(m m1).",
         source=(PAPER, "Proposition E.5"),
         measured=_spread(measures.neuron_sums),
-        expected=lambda runs: [1.0],
+        expected=1.0,
         relation=close(0.1, because="sixteen neurons of sixty starts; neurons of one start share their sum"),
-        experiment="starts",
-        seeds=together(60),
+        **ALL_STARTS,
     ),
     Claim(
         name="initial_cross_values",
         says="What other words add to a word's gradient, ⟨W_V X p, W_V μ⟩, is of size σ0² √(m/L).",
         source=(PAPER, "Proposition E.5"),
         measured=_spread(measures.initial_cross_values),
-        expected=lambda runs: [1.0],
+        expected=1.0,
         relation=bounded(
             1.0, because="a sentence has at most L words besides; the proposition's size without its logarithm"
         ),
-        experiment="starts",
-        seeds=together(60),
+        **ALL_STARTS,
     ),
     Claim(
         name="initial_key_value_products",
         says="Products of keys and values, |W_K μ|² G(ν) and ⟨W_K ν, W_K μ⟩ G(ν'), are of size σ0² m and σ0² √m times "
         "σ0 σ1 √(m m1).",
         source=(PAPER, "Proposition E.22"),
-        measured=lambda runs: np.mean([measures.key_value_products(run) for run in runs], axis=0),
-        expected=lambda runs: np.ones(2),
+        measured=mean_of(measures.key_value_products),
+        expected=(1.0,) * 2,
         relation=close(0.1, because=NORMAL),
-        experiment="starts",
-        seeds=together(60),
+        **ALL_STARTS,
     ),
 )
 
@@ -202,8 +195,8 @@ PHASE_1_CLAIMS = (
         name="signal_gradient",
         says="At the start a_j w_j W_V μ grows at a sixth of (σ0² + σ1²) m for μ1 and μ2, on average over neurons.",
         source=(PAPER, "Lemma 4.1; Lemma E.4"),
-        measured=lambda runs: [np.mean([measures.signal_rates(run) for run in runs])],
-        expected=lambda runs: [1 / 6],
+        measured=mean_of(measures.signal_rates, axis=None),
+        expected=1 / 6,
         relation=close(0.1, because="sixteen neurons of seven starts, which differ among themselves by √(m1/m)"),
         **SWEEP,
     ),
@@ -211,7 +204,7 @@ PHASE_1_CLAIMS = (
         name="signal_gradient_of_every_neuron",
         says="It is of that order for every single neuron, where m1 is well below m.",
         source=(PAPER, "Lemma 4.1; Lemma E.4; Condition 1"),
-        measured=lambda run: 6 * measures.signal_rates(run),
+        measured=measures.relative_signal_rates,
         relation=bounded(lower=0.2, because="a fifth of the mean: other neurons move it by √(m1/m), at most a quarter"),
         experiment="neurons",
         applies=lambda run: None if 16 * run.system.spec.hidden <= run.system.spec.width else "m1 is not well below m",
@@ -221,9 +214,7 @@ PHASE_1_CLAIMS = (
         name="signal_gradient_of_many_neurons",
         says="Single neurons differ from the mean by √(m1/m) of it.",
         source=(OURS, "Lemma 4.1; Proposition E.5"),
-        measured=lambda runs: np.array(
-            [[run.system.spec.hidden, np.std(6 * measures.signal_rates(run)[:, 0])] for run in runs]
-        ),
+        measured=rows_over("hidden", measures.signal_spread),
         relation=scales_as(0.5, 0.1, because="sixteen neurons at each of five numbers from 2^6 to 2^17"),
         experiment="neurons",
         seeds=together(5),
@@ -232,18 +223,15 @@ PHASE_1_CLAIMS = (
         name="common_gradient",
         says="At the start a_j w_j W_V μ3 grows at most as σ1² √(m m1) + σ0² √(m L) + (σ0² + σ1²) m max F(0).",
         source=(PAPER, "Lemma 4.2; Lemma E.16"),
-        measured=lambda run: [measures.common_rates(run)],
+        measured=measures.common_rates,
         relation=bounded(2.0, because=POLYLOG),
-        applies=wide(2**8),
-        **WIDTHS,
+        **WIDE,
     ),
     Claim(
         name="common_gradient_vanishes",
         says="As the start shrinks, G3' at the start vanishes with F(0), while G1' stays.",
         source=(PAPER, "Lemma 4.2; section 4.1"),
-        measured=lambda runs: np.array(
-            [[run.system.spec.init_scale, abs(np.divide(*run.series("value_rate")[0][[2, 0]]))] for run in runs]
-        ),
+        measured=rows_over("init_scale", measures.common_share),
         relation=scales_as(1.0, 0.1, because="one start at each of five scales from 0.1 to 1e-5"),
         experiment="small_starts",
         seeds=together(5),
@@ -252,28 +240,25 @@ PHASE_1_CLAIMS = (
         name="word_gradient",
         says="An irrelevant word's w_j W_V μ moves at most as (σ0² + σ1²) m/n + σ0² L √m during Phase 1.",
         source=(PAPER, "Lemma E.6; Theorem E.15"),
-        measured=lambda run: [measures.word_rates(run)],
+        measured=measures.word_rates,
         relation=bounded(2.0, because=POLYLOG),
-        applies=wide(2**8),
-        **WIDTHS,
+        **WIDE,
     ),
     Claim(
         name="signal_growth",
         says="During Phase 1 a_j w_j W_V μ moves as P(μ) (σ0² + σ1²) m, up to L σ0² √m + σ1² √(m m1).",
         source=(PAPER, "Theorem E.14; Lemma E.11; Corollary E.10"),
-        measured=lambda run: [measures.signal_growth_error(run)],
+        measured=measures.signal_growth_error,
         relation=bounded(2.0, because=POLYLOG),
-        applies=wide(2**8),
-        **WIDTHS,
+        **WIDE,
     ),
     Claim(
         name="common_growth",
         says="During Phase 1 a_j w_j W_V μ3 moves at most as σ1² m.",
         source=(PAPER, "Lemma E.17"),
-        measured=lambda run: [measures.common_growth(run)],
+        measured=measures.common_growth,
         relation=bounded(1.0, because=POLYLOG),
-        applies=wide(2**8),
-        **WIDTHS,
+        **WIDE,
     ),
     Claim(
         name="cross_terms",
@@ -281,31 +266,25 @@ PHASE_1_CLAIMS = (
         source=(PAPER, "Corollary E.10; Lemma E.11"),
         measured=measures.cross_terms,
         relation=bounded(2.0, because=POLYLOG),
-        applies=wide(2**8),
-        **WIDTHS,
+        **WIDE,
     ),
     # ---- Theorem 3.1
     Claim(
         name="first_phase_length",
         says="|s|² T1 is the same at every width, up to chance: T1 is of order 1/m.",
         source=(PAPER, "Theorem 3.1; Theorem E.26; Corollary E.20"),
-        measured=lambda run: [abs(np.log(moments(run)[1] / 10))],
-        relation=bounded(
-            0.3,
-            because="between 7.4 and 13.5 from width 2^8 to 1e9: chance of G(0) moves it so far",
-        ),
-        applies=wide(2**8),
-        **WIDTHS,
+        measured=lambda run: efolds(moments(run)[1], 10),
+        relation=bounded(0.3, because="between 7.4 and 13.5 from width 2^8 to 1e9: chance of G(0) moves it so far"),
+        **WIDE,
     ),
     Claim(
         name="first_phase_time",
         says="T0.5 and T1 are those of the flow whose Gram matrices rest.",
         source=(OURS, "Theorem 3.1; section 4.1"),
         measured=moments,
-        expected=lambda run: [stage.time for stage in run.prediction.stages],
+        expected=lambda run: run.prediction.times,
         relation=close(1e-3, because="at the least width, 2^8, Gram matrices move by 1/m of what they are"),
-        applies=wide(2**8),
-        **WIDTHS,
+        **WIDE,
     ),
     Claim(
         name="first_phase_values",
@@ -313,14 +292,13 @@ PHASE_1_CLAIMS = (
         source=(PAPER, "Theorem 3.1; Theorem E.27"),
         measured=lambda run: measures.values(run, moments(run)[1]),
         relation=bounded(lower=0.4, because="of order one, at every width; none is below 0.55"),
-        applies=wide(2**8),
-        **WIDTHS,
+        **WIDE,
     ),
     Claim(
         name="all_right",
         says="From T1 on every training sentence is right.",
         source=(PAPER, "Theorem 3.1; Corollary E.20"),
-        measured=lambda run: run.series("worst_margin")[run.series("time") > moments(run)[1]],
+        measured=lambda run: run.series("worst_margin")[~measures.first_phase(run)],
         relation=bounded(lower=0.0, because="a margin above zero is right"),
         **WIDTHS,
     ),
@@ -328,10 +306,9 @@ PHASE_1_CLAIMS = (
         name="first_phase_loss",
         says="At T1 the training loss is still of order one: about 0.4.",
         source=(PAPER, "Theorem 3.1; Theorem E.28"),
-        measured=lambda run: [abs(np.log(run.at("loss", moments(run)[1]) / 0.4))],
+        measured=lambda run: efolds(run.at("loss", moments(run)[1]), 0.4),
         relation=bounded(0.3, because="Θ(1): between 0.30 and 0.54 at every width; it starts from ln 2"),
-        applies=wide(2**8),
-        **WIDTHS,
+        **WIDE,
     ),
     Claim(
         name="scores_rest",
@@ -369,7 +346,7 @@ PHASE_1_CLAIMS = (
         name="neurons_rest",
         says="During Phase 1 inner products of neurons, and their norms, change by at most 1/m.",
         source=(PAPER, "Theorem 3.1; Proposition E.12; Corollary E.13; Theorem E.28"),
-        measured=lambda runs: [measures.exponent(during_phase_1("neuron_gram_change")(runs))],
+        measured=lambda runs: measures.exponent(during_phase_1("neuron_gram_change")(runs)),
         relation=bounded(-0.9, because="an upper bound: the exponent may be less than −1, up to the same tenth"),
         **SWEEP,
     ),
@@ -385,13 +362,9 @@ PHASE_1_CLAIMS = (
         name="attention_to_words_rests",
         says="Between irrelevant words softmax probabilities change by less: by (1/L + 1/n) of the largest change.",
         source=(PAPER, "Corollary E.24"),
-        measured=lambda run: (
-            largest(run, "moved_word_attention")
-            / (largest(run, "moved_attention") * (1 / run.system.spec.tokens + 1 / run.system.spec.samples))
-        ),
+        measured=measures.moved_word_attention,
         relation=bounded(1.0, because="the corollary's own factor"),
-        applies=wide(2**8),
-        **WIDTHS,
+        **WIDE,
     ),
     # ---- Definition E.2
     Claim(
@@ -406,38 +379,25 @@ PHASE_1_CLAIMS = (
         name="neuron_words_move_less",
         says="For irrelevant words it moves by O(1/n + 1/√m) of that.",
         source=(PAPER, "Definition E.2; Theorem E.26"),
-        measured=lambda run: (
-            largest(run, "neuron_word_change")
-            / (largest(run, "neuron_change") * (1 / run.system.spec.samples + run.system.spec.width**-0.5))
-        ),
+        measured=measures.neuron_word_ratio,
         relation=bounded(8.0, because=POLYLOG),
-        applies=wide(2**8),
-        **WIDTHS,
+        **WIDE,
     ),
     Claim(
         name="neuron_outputs_move_little",
         says="During Phase 1 w_j W_V X p moves by at most 4R/L, R being the largest change of w_j W_V μ.",
         source=(PAPER, "Lemma E.7"),
-        measured=lambda run: (
-            largest(run, "neuron_output_change") * run.system.spec.tokens / largest(run, "neuron_change")
-        ),
+        measured=measures.neuron_output_ratio,
         relation=bounded(4.0, because="the lemma's own factor; its other term vanishes with the width"),
-        applies=wide(2**8),
-        **WIDTHS,
+        **WIDE,
     ),
     Claim(
         name="key_radius",
         says="Inner products of keys and of queries stay within σ0² √m of their start.",
         source=(PAPER, "Definition E.1; Definition E.2; Definition F.1"),
-        measured=lambda run: (
-            np.array(
-                [largest(run, name, lambda one: one.series("time") >= 0) for name in ("moved_keys", "moved_queries")]
-            )
-            / (measures.variances(run)[0] * np.sqrt(run.system.spec.width))
-        ),
+        measured=measures.key_changes,
         relation=bounded(0.1, because="a tenth of what the definition allows, to the end of Phase 2"),
-        applies=wide(2**8),
-        **WIDTHS,
+        **WIDE,
     ),
     # ---- Lemma 4.3
     Claim(
@@ -446,40 +406,32 @@ PHASE_1_CLAIMS = (
         source=(PAPER, "Lemma 4.3; Theorem E.19"),
         measured=lambda run: measures.balance_margins(run, measures.late_first_phase(run)),
         relation=bounded(lower=0.1, because="a constant C, from midway between T0.5 and T1 on"),
-        applies=wide(2**8),
-        **WIDTHS,
+        **WIDE,
     ),
     Claim(
         name="values_keep_growing",
         says="From the peak of the one-signal loss to T1, G1 and G2 grow at a rate of order σ1² m m1.",
         source=(PAPER, "Theorem E.19"),
-        measured=lambda run: run.series("value_rate")[
-            (run.series("time") >= moments(run)[0]) & (run.series("time") <= moments(run)[1])
-        ][:, :2],
+        measured=measures.rates_from_turn,
         relation=bounded(lower=0.02, because="of order one in the clock τ: a tenth of the first rate, 1/6"),
-        applies=wide(2**8),
-        **WIDTHS,
+        **WIDE,
     ),
     Claim(
         name="one_signal_types_stay_alike",
         says="During Phase 1 the gradients of both types with one signal differ by O(max F(0)).",
         source=(PAPER, "Proposition E.21"),
-        measured=lambda run: (
-            np.abs(np.diff(run.series("pull")[measures.first_phase(run)][:, 1:3])).max()
-            / np.abs(measures.initial_outputs(run)).max()
-        ),
+        measured=measures.early_one_signal_gap,
         relation=bounded(
             1 / 12, because="a sixth of all sentences, times |g'| <= 1/4, for outputs that differ by 2 max F(0)"
         ),
-        applies=wide(2**8),
-        **WIDTHS,
+        **WIDE,
     ),
     Claim(
         name="readout_rests",
         says="At T1 |s|² is still σ1² m m1.",
         source=(PAPER, "Theorem E.27"),
-        measured=lambda run: 1 + run.at("readout_change", moments(run)[1]) / measures.real_clock(run),
-        expected=lambda run: measures.clock(run) / measures.real_clock(run),
+        measured=measures.readout_at_right,
+        expected=measures.expected_readout,
         relation=close(0.13, because="at m = 2^10 |s(0)|² itself is 1 ± √(2/m) times it: three standard deviations"),
         applies=wide(2**10),
         experiment="widths",
@@ -489,37 +441,26 @@ PHASE_1_CLAIMS = (
         name="margins_soon_of_order_one",
         says="By 2 T1 every training sentence has a margin of order one.",
         source=(PAPER, "Theorem E.27; Corollary E.20; Theorem E.28"),
-        measured=lambda run: [run.at("worst_margin", 2 * moments(run)[1])],
+        measured=lambda run: run.series("worst_margin")[measures.second_phase(run, 2)][:1],
         relation=bounded(lower=0.2, because="of order one at every width; T1 itself is where the least margin is zero"),
-        applies=wide(2**8),
-        **WIDTHS,
+        **WIDE,
     ),
     Claim(
         name="words_at_the_end_of_phase_1",
         says="At T1 G of irrelevant words is still of the size σ0 σ1 √(m m1) of the start, up to logarithms and 1/n.",
         source=(PAPER, "Theorem E.27"),
-        measured=lambda run: (
-            np.abs(run.at("value", moments(run)[1])[3:]).max()
-            / (
-                np.sqrt(measures.variances(run)[0] * measures.clock(run))
-                + moments(run)[1] / (2 * run.system.spec.samples)
-            )
-        ),
+        measured=measures.word_values,
         relation=bounded(
             4.0, because="of some hundred normal numbers the largest is at 3.2; a pull of g = 1/2 adds T1/2n"
         ),
-        applies=wide(2**8),
-        **WIDTHS,
+        **WIDE,
     ),
     Claim(
         name="types_may_be_drawn",
         says="With types of sentences drawn, not counted out, both phases remain: T1 is a constant, and R ends where "
         "the counts that were drawn put it.",
         source=(PAPER, "section 2.1, below Assumption 2.3"),
-        measured=lambda run: [
-            moments(run)[1] / 20,
-            abs(run.series("balance_ratio")[-1] / measures.limit_of(run).ratio - 1) * 50,
-        ],
+        measured=measures.drawn_types,
         relation=bounded(1.0, because="T1 below 20, as with exact counts; R within 2% of its limit by τ = 1e5"),
         experiment="sampled",
         seeds=all_of(3),

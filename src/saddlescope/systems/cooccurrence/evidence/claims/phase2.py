@@ -8,15 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from saddlescope.core.claim import OURS, Claim, all_of, bounded, close, monotone, only, scales_as, together
+from saddlescope.core.claim import OURS, Claim, all_of, bounded, close, monotone, only, rows_over, scales_as, together
 from saddlescope.core.run import Run
 
 from ...data import PAPER
 from .. import measures
-from ..measures import largest, moments, over_widths, second_phase
-from .phase1 import NO_POWER, POLYLOG, SWEEP, WIDTHS, distinct_words, wide
+from ..measures import efolds, largest, moments, second_phase
+from .phase1 import NO_POWER, POLYLOG, SWEEP, WIDE, WIDTHS, distinct_words, wide
 
 COUNTS: dict[str, Any] = {"experiment": "counts"}
+ALL_COUNTS: dict[str, Any] = {**COUNTS, "seeds": all_of(8), "applies": distinct_words}
+FROM_2_14: dict[str, Any] = {"experiment": "widths", "seeds": all_of(4), "applies": wide(2**14)}
+FROM_2_17: dict[str, Any] = {"experiment": "widths", "seeds": all_of(3), "applies": wide(2**17)}
 SIGNS = "a sign, at every saved time from T1 to the end"
 SLOW = "limits are approached as 1/ln τ or slower; τ = 3e6"
 
@@ -35,13 +38,9 @@ def _sentences(which: Callable[[int, int], bool], what: str) -> Callable[[Run], 
     return reason
 
 
-def to_the_end(name: str):
+def to_the_end(*names: str) -> Callable[[Sequence[Run]], np.ndarray]:
     """Rows (m, largest change between T1 and the end)."""
-
-    def rows(runs: Sequence[Run]) -> np.ndarray:
-        return over_widths(runs, lambda run: largest(run, name, second_phase))
-
-    return rows
+    return rows_over("width", lambda run: [largest(run, name, second_phase) for name in names])
 
 
 PHASE_2_CLAIMS = (
@@ -52,8 +51,7 @@ PHASE_2_CLAIMS = (
         source=(PAPER, "Theorem 3.2; Lemma 4.7; Lemma F.16"),
         measured=lambda run: measures.signed(run, "score_rate")[second_phase(run)],
         relation=bounded(lower=0.0, because=SIGNS),
-        applies=wide(2**8),
-        **WIDTHS,
+        **WIDE,
     ),
     Claim(
         name="values_move_apart",
@@ -63,17 +61,15 @@ PHASE_2_CLAIMS = (
             second_phase(run)
         ],
         relation=bounded(lower=0.0, because=SIGNS),
-        applies=wide(2**8),
-        **WIDTHS,
+        **WIDE,
     ),
     Claim(
         name="second_phase_values",
         says="After T1 G1, G2 and −G3 stay of order one, and grow.",
         source=(PAPER, "Theorem 3.2; Definition F.1"),
-        measured=lambda run: run.series("value")[second_phase(run)][:, :3] * [1, 1, -1],
+        measured=measures.late_values,
         relation=bounded(lower=0.4, because="of order one; they are 0.55 or more at T1"),
-        applies=wide(2**8),
-        **WIDTHS,
+        **WIDE,
     ),
     Claim(
         name="three_words_together",
@@ -81,8 +77,7 @@ PHASE_2_CLAIMS = (
         source=(PAPER, "Theorem 3.2"),
         measured=lambda run: measures.value_sums(run)[0, second_phase(run)],
         relation=bounded(lower=0.3, because="of order one; 0.75 or more at T1"),
-        applies=wide(2**8),
-        **WIDTHS,
+        **WIDE,
     ),
     Claim(
         name="two_words_together",
@@ -90,28 +85,25 @@ PHASE_2_CLAIMS = (
         source=(PAPER, "Theorem 3.2, with T1 as Theorem 3.1 has it"),
         measured=lambda run: measures.value_sums(run)[1:, second_phase(run)],
         relation=bounded(lower=0.0, because=SIGNS),
-        applies=wide(2**8),
-        **WIDTHS,
+        **WIDE,
     ),
     Claim(
         name="two_words_together_later",
         says="G1 + G3 and G2 + G3 are negative from 20 T1 on; at T1 the sentence's own words make up for them.",
         source=(OURS, "Theorem 3.2"),
-        measured=lambda run: measures.value_sums(run)[1:, run.series("time") >= 20 * moments(run)[1]],
+        measured=lambda run: measures.value_sums(run)[1:, second_phase(run, 20)],
         relation=bounded(lower=0.05, because="negative, and not by rounding; n = 60 is 3.3 times the threshold"),
-        applies=wide(2**8),
         repairs="two_words_together",
-        **WIDTHS,
+        **WIDE,
     ),
     # ---- balance
     Claim(
         name="one_signal_types_balance",
         says="During Phase 2 gradients of both types with one signal differ by a small share of either.",
         source=(PAPER, "Lemma 4.4; Lemma F.5"),
-        measured=lambda run: [measures.one_signal_gap(run)],
+        measured=measures.one_signal_gap,
         relation=bounded(0.1, because="a constant well below one"),
-        applies=wide(2**8),
-        **WIDTHS,
+        **WIDE,
     ),
     Claim(
         name="gradient_gaps",
@@ -119,8 +111,7 @@ PHASE_2_CLAIMS = (
         source=(PAPER, "Lemma 4.5; Lemma F.6"),
         measured=measures.gradient_ratios,
         relation=bounded(20.0, because="a constant: in the limit of seven numbers the largest is 8.22/1.05 = 7.8"),
-        applies=wide(2**8),
-        **WIDTHS,
+        **WIDE,
     ),
     Claim(
         name="balance",
@@ -128,37 +119,32 @@ PHASE_2_CLAIMS = (
         source=(PAPER, "Lemma 4.5; Lemma F.6"),
         measured=lambda run: measures.balance_margins(run, second_phase(run)),
         relation=bounded(lower=0.2, because="a constant C: the limit for n = 60, L = 5 is 0.27"),
-        applies=wide(2**8),
-        **WIDTHS,
+        **WIDE,
     ),
     Claim(
         name="balance_ratio",
         says="R = −G3'/G1' ends where four numbers, the shares of the types, balance.",
         source=(OURS, "Lemma 4.5"),
-        measured=lambda run: [run.series("balance_ratio")[-1]],
-        expected=lambda run: [measures.seven_end(run)[0]],
+        measured=lambda run: run.series("balance_ratio")[-1],
+        expected=lambda run: measures.seven_end(run)[0],
         relation=close(0.006, because="with the seven numbers at the same τ; the width is a million"),
-        applies=distinct_words,
-        seeds=all_of(8),
-        **COUNTS,
+        **ALL_COUNTS,
     ),
     Claim(
         name="balance_ratio_limit",
         says="R tends to (2 + c − ρ)/(ρ − 1), ρ and c closed forms in n and L, whether or not the fourth type counts.",
         source=(OURS, "Lemma 4.5"),
-        measured=lambda run: [run.series("balance_ratio")[-1]],
-        expected=lambda run: [measures.limit_of(run).ratio],
+        measured=lambda run: run.series("balance_ratio")[-1],
+        expected=lambda run: measures.limit_of(run).ratio,
         relation=close(0.01, because=SLOW + ": of n = 36, L = 5, where the fourth type hardly counts, 0.7% are left"),
-        applies=distinct_words,
-        seeds=all_of(8),
-        **COUNTS,
+        **ALL_COUNTS,
     ),
     Claim(
         name="threshold",
         says="At n = 3(L+1) sentences R is exactly 1: below it the lower half of the balance fails.",
         source=(OURS, "Lemma 4.5"),
-        measured=lambda run: [run.series("balance_ratio")[-1]],
-        expected=lambda run: [1.0],
+        measured=lambda run: run.series("balance_ratio")[-1],
+        expected=1.0,
         relation=close(2e-3, because=SLOW),
         applies=_sentences(operator.eq, "="),
         **COUNTS,
@@ -168,7 +154,7 @@ PHASE_2_CLAIMS = (
         says="R tends to the positive root of the quadratic in Lemma F.6's proof: 3/2 with infinitely many sentences.",
         source=(PAPER, "Eq. (16), proof of Lemma F.6; the number is ours"),
         measured=measures.balance_root,
-        expected=lambda run: [1.5, 1.5],
+        expected=(1.5, 1.5),
         relation=close(1e-3, because="τ = 1e7 and widths from 2^10 on: G1' and G2' part by 1/m"),
         applies=lambda run: None if run.system.spec.samples is None else "a statement about n = infinity",
         experiment="endless",
@@ -178,75 +164,64 @@ PHASE_2_CLAIMS = (
         name="pulls_are_ordered",
         says="During Phase 2 Σ g of the types is ordered: I4, I2 and I3, I1, and I1 is less than the three together.",
         source=(PAPER, "Definition F.1"),
-        measured=lambda run: [measures.order_of_pulls(run)],
+        measured=measures.order_of_pulls,
         relation=bounded(lower=0.0, because=SIGNS),
-        applies=wide(2**8),
-        **WIDTHS,
+        **WIDE,
     ),
     # ---- losses
     Claim(
         name="training_loss",
         says="During Phase 2 1/L̂ grows in proportion to σ1² m m1 (t − T1).",
         source=(PAPER, "Theorem F.8; Theorem 3.3"),
-        measured=lambda run: np.abs(np.log(measures.loss_pace(run))),
+        measured=lambda run: efolds(measures.loss_pace(run)),
         relation=bounded(
             1.0, because="Θ: within a factor e of 1/8.22, the closed form, from 2 T1 to the end at every width"
         ),
-        applies=wide(2**8),
-        **WIDTHS,
+        **WIDE,
     ),
     Claim(
         name="readout_stays_small",
         says="|s|² grows by at most (m1/m) (ln τ)², up to constants, at every width.",
         source=(PAPER, "Corollary F.9; Lemma F.10"),
-        measured=lambda run: (
-            run.series("readout_change")[-1]
-            / (run.system.spec.hidden / run.system.spec.width * np.log(run.series("time")[-1]) ** 2)
-        ),
+        measured=measures.readout_ratio,
         relation=bounded(
             6.5, because="a constant, at τ = 3e6: G starts late, so that it is below L τ = 8.22 of the limit"
         ),
-        applies=wide(2**8),
-        **WIDTHS,
+        **WIDE,
     ),
     Claim(
         name="training_loss_exponent",
         says="During Phase 2 the training loss falls as 1/∫(|s|² + A |W_V μ1|²) dt.",
         source=(OURS, "Theorem F.8"),
-        measured=lambda run: [measures.loss_slope(run)],
-        expected=lambda run: [-1.0],
+        measured=measures.loss_slope,
+        expected=-1.0,
         relation=close(0.02, because="L̂ ∫|s|² dt reaches its limit as 1/τ; attention adds nothing at any width"),
-        applies=wide(2**8),
-        **WIDTHS,
+        **WIDE,
     ),
     Claim(
         name="training_loss_constant",
         says="L τ tends to a constant of closed form in n and L: 8.22 for 60 sentences of 5 words.",
         source=(OURS, "Theorem F.8"),
-        measured=lambda run: [run.series("loss_tau")[-1]],
-        expected=lambda run: [measures.limit_of(run).loss_tau / run.prediction.observables["pace"]],
+        measured=lambda run: run.series("loss_tau")[-1],
+        expected=lambda run: run.prediction.observables["loss_tau"],
         relation=close(0.015, because=SLOW + "; the width is a million"),
-        applies=distinct_words,
-        seeds=all_of(8),
-        **COUNTS,
+        **ALL_COUNTS,
     ),
     Claim(
         name="training_loss_constant_over_widths",
         says="The same constant from width 2^14 on.",
         source=(OURS, "Theorem F.8"),
-        measured=lambda run: [run.series("loss_tau")[-1]],
-        expected=lambda run: [measures.limit_of(run).loss_tau],
+        measured=lambda run: run.series("loss_tau")[-1],
+        expected=lambda run: measures.limit_of(run).loss_tau,
         relation=close(0.02, because="|s|² grows by (ln τ)²/m, which the clock τ leaves out: 1.8% at m = 2^14"),
-        applies=wide(2**14),
-        experiment="widths",
-        seeds=all_of(4),
+        **FROM_2_14,
     ),
     Claim(
         name="endless_constants",
         says="With infinitely many sentences L τ tends to 17, G1 and G2 grow as 2 ln τ, −G3 as 3 ln τ.",
         source=(OURS, "Lemma 4.5; Theorem F.8"),
-        measured=lambda run: [run.series("loss_tau")[-1], *(run.series("value_rate")[-1] * run.series("time")[-1])],
-        expected=lambda run: [17.0, 2.0, 2.0, -3.0],
+        measured=measures.end_constants,
+        expected=(17.0, 2.0, 2.0, -3.0),
         relation=close(1e-3, because="at width 1e9 and τ = 1e7; the clock is off by σ0²/σ1² = 2.5e-4"),
         applies=lambda run: None if run.system.spec.width >= 10**9 else "at less width |s|² grows",
         experiment="endless",
@@ -256,7 +231,7 @@ PHASE_2_CLAIMS = (
         name="small_training_loss",
         says="Within polynomial time the training loss is below 1/m.",
         source=(PAPER, "Theorem 3.3; Theorem F.20"),
-        measured=lambda run: [run.series("loss")[-1] * run.system.spec.width],
+        measured=measures.loss_in_widths,
         relation=bounded(1.0, because="widths up to 2^17, whose 1/m the horizon τ = 3e6 reaches"),
         applies=lambda run: None if 2**8 <= run.system.spec.width <= 2**17 else "its 1/m is out of the horizon's reach",
         experiment="widths",
@@ -266,19 +241,17 @@ PHASE_2_CLAIMS = (
         name="generalisation_anywhere",
         says="The test loss falls to 1/poly(m) as the training loss does, whatever the number of sentences.",
         source=(PAPER, "Theorem 3.3, without Condition 1's n >= L²"),
-        measured=lambda run: [run.series("test_loss")[-1] / run.at("test_loss", moments(run)[1])],
+        measured=measures.test_loss_left,
         relation=bounded(0.5, because="from T1, where it is of order one, to τ = 3e6; the training loss falls by 1e-5"),
-        applies=distinct_words,
-        seeds=all_of(8),
-        **COUNTS,
+        **ALL_COUNTS,
     ),
     Claim(
         name="generalisation",
         says="The margin of the worst fresh sentence grows as γ ln τ, γ = s3 − s1 < 1: the test loss falls as τ^-γ, "
         "with more than 3(L+1) sentences.",
         source=(OURS, "Theorem 3.3"),
-        measured=lambda run: [measures.test_slope(run)],
-        expected=lambda run: [measures.limit_of(run).exponent],
+        measured=measures.test_slope,
+        expected=lambda run: measures.limit_of(run).exponent,
         relation=close(0.15, because=SLOW + ": of n = 36, L = 5, where the fourth type hardly counts, 8% are left"),
         applies=_sentences(operator.ne, "other than"),
         seeds=all_of(7),
@@ -299,11 +272,9 @@ PHASE_2_CLAIMS = (
         says="Losses of all sentences, whatever their type, fall at almost the same rate.",
         source=(PAPER, "abstract; section 4.2"),
         measured=measures.type_slopes,
-        expected=lambda run: np.ones(4),
+        expected=(1.0,) * 4,
         relation=close(0.15, because=SLOW),
-        applies=wide(2**14),
-        experiment="widths",
-        seeds=all_of(4),
+        **FROM_2_14,
     ),
     Claim(
         name="types_at_their_rates",
@@ -313,19 +284,16 @@ PHASE_2_CLAIMS = (
         measured=measures.type_slopes,
         expected=lambda run: measures.limit_of(run).margins,
         relation=close(0.06, because=SLOW),
-        applies=wide(2**14),
-        experiment="widths",
-        seeds=all_of(4),
+        **FROM_2_14,
         repairs="all_types_at_one_rate",
     ),
     Claim(
         name="sentences_of_a_type_are_alike",
         says="During Phase 2 g of sentences of one type differs by a constant factor at most.",
         source=(PAPER, "Corollary F.2"),
-        measured=lambda run: [measures.spread_within_types(run)],
+        measured=measures.spread_within_types,
         relation=bounded(3.0, because="a constant; at T1 margins differ by F(0), whose spread is 0.1"),
-        applies=wide(2**8),
-        **WIDTHS,
+        **WIDE,
     ),
     # ---- readout, values
     Claim(
@@ -340,12 +308,10 @@ PHASE_2_CLAIMS = (
         name="readout_grows_little",
         says="It grows as (m1/m) (ln τ)², with the coefficient L τ of the limit.",
         source=(OURS, "Corollary F.9; Lemma F.10"),
-        measured=lambda run: [measures.bend(run, run.series("readout_change"))],
-        expected=lambda run: [2 * measures.limit_of(run).loss_tau * run.system.spec.hidden / measures.real_clock(run)],
+        measured=lambda run: measures.bend(run, run.series("readout_change")),
+        expected=measures.expected_readout_bend,
         relation=close(0.02, because="from τ = 1e3 to 3e6; at less width |s|² grows, by (ln τ)²/m of itself"),
-        applies=wide(2**17),
-        experiment="widths",
-        seeds=all_of(3),
+        **FROM_2_17,
     ),
     Claim(
         name="value_growth",
@@ -359,20 +325,17 @@ PHASE_2_CLAIMS = (
         name="values_outrun_neurons",
         says="G changes because values move: what the motion of neurons adds is below a hundredth of Σ g/(n L).",
         source=(PAPER, "section 4.2; Definition F.1; Corollary F.12"),
-        measured=lambda run: run.series("neuron_share")[second_phase(run)] * run.system.spec.tokens,
+        measured=measures.neuron_share,
         relation=bounded(0.01, because="o(1/L): from width 2^14 on it is below that, and falls as 1/m to σ0²/σ1²"),
-        applies=wide(2**14),
-        experiment="widths",
-        seeds=all_of(4),
+        **FROM_2_14,
     ),
     Claim(
         name="value_ratios",
         says="During Phase 2 G1, G2 and −G3 keep ratios of order one.",
         source=(PAPER, "Corollary F.7"),
-        measured=lambda run: np.ptp(np.log(np.abs(run.series("value")[second_phase(run)][:, :3])), axis=1),
+        measured=measures.value_spread,
         relation=bounded(1.0, because="within a factor e of each other"),
-        applies=wide(2**8),
-        **WIDTHS,
+        **WIDE,
     ),
     Claim(
         name="values_are_logarithmic",
@@ -381,19 +344,15 @@ PHASE_2_CLAIMS = (
         measured=lambda run: measures.late_slope(run, run.series("value")[:, :3]),
         expected=lambda run: measures.limit_of(run).slopes,
         relation=close(0.03, because=SLOW),
-        applies=wide(2**14),
-        experiment="widths",
-        seeds=all_of(4),
+        **FROM_2_14,
     ),
     Claim(
         name="words_add_order_one",
         says="What irrelevant words add to F stays of order one during Phase 2.",
         source=(PAPER, "Definition F.1; Corollary F.15"),
-        measured=lambda run: [np.abs(measures.late_slope(run, measures.word_share(run))).max()],
+        measured=measures.largest_word_slope,
         relation=bounded(0.1, because="per ln τ: what stays of order one has no slope"),
-        applies=wide(2**14),
-        experiment="widths",
-        seeds=all_of(4),
+        **FROM_2_14,
     ),
     Claim(
         name="words_add_logarithms",
@@ -401,33 +360,27 @@ PHASE_2_CLAIMS = (
         "sentences of its type lack.",
         source=(OURS, "Corollary F.15; Lemma F.14"),
         measured=measures.word_slopes,
-        expected=lambda run: (measures.limit_of(run).margins - measures.limit_of(run).fresh_margins)[:3],
+        expected=lambda run: measures.expected_word_slopes(run)[:3],
         relation=close(0.03, because=SLOW),
-        applies=wide(2**14),
-        experiment="widths",
-        seeds=all_of(4),
+        **FROM_2_14,
         repairs="words_add_order_one",
     ),
     Claim(
         name="words_are_learned_by_their_share",
         says="G of an irrelevant word moves at most as |s|² L̂/n.",
         source=(PAPER, "Lemma F.14"),
-        measured=lambda run: [measures.word_value_growth(run)],
+        measured=measures.word_value_growth,
         relation=bounded(
             2.0, because="g of a sentence is at most 1.75 times the mean: I2 has 0.29 of Σ g, by a sixth of all"
         ),
-        applies=wide(2**14),
-        experiment="widths",
-        seeds=all_of(4),
+        **FROM_2_14,
     ),
     # ---- attention
     Claim(
         name="score_changes_over_widths",
         says="By the end of Phase 2 C12, C21, −C31, −C32 are of order σ0² √m/(L σ1² m m1): they fall as m^(-3/2).",
         source=(PAPER, "Eq. (3); Theorem 3.3; Lemma F.16"),
-        measured=lambda runs: np.concatenate(
-            [over_widths(runs, lambda run, pair=pair: measures.score_sizes(run)[-1, pair]) for pair in range(4)]
-        ),
+        measured=rows_over("width", lambda run: measures.score_sizes(run)[-1]),
         relation=scales_as(0.0, 0.05, because=NO_POWER),
         **SWEEP,
     ),
@@ -435,12 +388,9 @@ PHASE_2_CLAIMS = (
         name="score_changes_without_logarithms",
         says="They are so without logarithms: the ratio to that size does not grow with τ.",
         source=(PAPER, "Theorem 3.3; Lemma F.16"),
-        measured=lambda run: (
-            measures.score_sizes(run)[-1] / measures.score_sizes(run)[np.searchsorted(run.series("time"), 100.0)]
-        ),
+        measured=measures.score_growth,
         relation=bounded(2.0, because="a constant, from τ = 100 to 3e6"),
-        applies=wide(2**8),
-        **WIDTHS,
+        **WIDE,
     ),
     Claim(
         name="score_changes_with_logarithms",
@@ -449,40 +399,30 @@ PHASE_2_CLAIMS = (
         measured=measures.score_bends,
         expected=measures.expected_bends,
         relation=close(0.02, because="from τ = 1e3 to 3e6; at less width |s|² grows, by (ln τ)²/m of itself"),
-        applies=wide(2**17),
-        experiment="widths",
-        seeds=all_of(3),
+        **FROM_2_17,
         repairs="score_changes_without_logarithms",
     ),
     Claim(
         name="scores_of_words_move_less",
         says="Scores with an irrelevant word change less, by 1/n of it and by chance that falls with the width.",
         source=(PAPER, "Theorem 3.3; Lemma F.16"),
-        measured=lambda run: (
-            run.series("moved_word_scores")[-1]
-            / (
-                np.abs(run.series("score_change")[-1][0, 1])
-                * (1 / run.system.spec.samples + run.system.spec.width**-0.5)
-            )
-        ),
+        measured=measures.word_score_ratio,
         relation=bounded(8.0, because=POLYLOG),
-        applies=wide(2**8),
-        **WIDTHS,
+        **WIDE,
     ),
     Claim(
         name="score_rates",
         says="During Phase 2 the four scores move at L̂ σ0² √m/L, times ln τ.",
         source=(PAPER, "Eq. (7); Lemma 4.7; Lemma F.16"),
-        measured=lambda run: np.abs(np.log(measures.score_rate_sizes(run) / measures.score_rate_limit(run))),
+        measured=lambda run: efolds(measures.score_rate_sizes(run), measures.score_rate_limit(run)),
         relation=bounded(1.0, because="within a factor e of one constant from τ = 1e3 on: G is ln τ plus a constant"),
-        applies=wide(2**8),
-        **WIDTHS,
+        **WIDE,
     ),
     Claim(
         name="attention_rates_as_stated",
         says="Softmax probabilities between μ1 and μ2 move at L̂ σ0² m/(√m L²).",
         source=(PAPER, "Corollary F.17"),
-        measured=lambda runs: over_widths(runs, lambda run: measures.attention_rate_sizes(run, 0.5)),
+        measured=rows_over("width", lambda run: measures.attention_rate_sizes(run, 0.5)),
         relation=scales_as(0.0, 0.05, because=NO_POWER),
         **SWEEP,
     ),
@@ -490,7 +430,7 @@ PHASE_2_CLAIMS = (
         name="attention_rates",
         says="They move at L̂ σ0² m/(m L²), as the corollary's proof has it.",
         source=(PAPER, "Corollary F.17, proof"),
-        measured=lambda runs: over_widths(runs, lambda run: measures.attention_rate_sizes(run, 1.0)),
+        measured=rows_over("width", lambda run: measures.attention_rate_sizes(run, 1.0)),
         relation=scales_as(0.0, 0.05, because=NO_POWER),
         repairs="attention_rates_as_stated",
         **SWEEP,
@@ -501,31 +441,23 @@ PHASE_2_CLAIMS = (
         source=(PAPER, "Corollary F.17"),
         measured=lambda run: measures.signed(run, "attention_rate")[second_phase(run)],
         relation=bounded(lower=0.0, because=SIGNS),
-        applies=wide(2**8),
-        **WIDTHS,
+        **WIDE,
     ),
     Claim(
         name="attention_to_words_as_stated",
         says="Attention from a signal to an irrelevant word moves by (1/n + L/√m) of that between the signals at most.",
         source=(PAPER, "Corollary F.17"),
-        measured=lambda run: [
-            measures.word_attention_ratio(run)
-            / (1 / run.system.spec.samples + run.system.spec.tokens / run.system.spec.width**0.5)
-        ],
+        measured=measures.stated_word_attention,
         relation=bounded(3.0, because="a constant; from width 2^14 on it should not grow"),
-        applies=wide(2**14),
-        experiment="widths",
-        seeds=all_of(4),
+        **FROM_2_14,
     ),
     Claim(
         name="attention_to_words_moves_less",
         says="It moves by some 1/L of that: the softmax takes from words what it gives to signals.",
         source=(OURS, "Corollary F.17"),
-        measured=lambda run: [measures.word_attention_ratio(run)],
+        measured=measures.word_attention_ratio,
         relation=bounded(0.25, because="of order 1/L = 0.2, from τ = 1e3 on at every width"),
-        applies=wide(2**14),
-        experiment="widths",
-        seeds=all_of(4),
+        **FROM_2_14,
         repairs="attention_to_words_as_stated",
     ),
     Claim(
@@ -542,14 +474,13 @@ PHASE_2_CLAIMS = (
         source=(PAPER, "Corollary F.18; Definition F.1"),
         measured=lambda run: run.series("attention_share")[second_phase(run)],
         relation=bounded(1e-4, because="o(1): it is 6e-7 at width 2^8 and falls as m^-2"),
-        applies=wide(2**8),
-        **WIDTHS,
+        **WIDE,
     ),
     Claim(
         name="keys_and_queries_in_phase_2",
         says="To the end inner products of keys and of queries change by σ0²/(σ1² m m1), up to logarithms: by m^-2.",
         source=(PAPER, "Lemma F.19"),
-        measured=lambda runs: np.concatenate([to_the_end(name)(runs) for name in ("moved_keys", "moved_queries")]),
+        measured=to_the_end("moved_keys", "moved_queries"),
         relation=scales_as(-2.0, 0.1, because=NO_POWER),
         **SWEEP,
     ),
@@ -558,7 +489,7 @@ PHASE_2_CLAIMS = (
         name="neurons_set_no_time",
         says="T1 does not depend on the number of neurons either, in the clock |s|² t.",
         source=(OURS, "section 5; Theorem 3.1"),
-        measured=lambda runs: np.array([[run.system.spec.hidden, moments(run)[1]] for run in runs]),
+        measured=rows_over("hidden", lambda run: moments(run)[1]),
         relation=scales_as(0.0, 0.03, because="one start at each of five numbers from 2^6 to 2^17"),
         experiment="neurons",
         seeds=together(5),
@@ -567,8 +498,8 @@ PHASE_2_CLAIMS = (
         name="small_starts_set_the_limit",
         says="As the start shrinks, T0.5 and T1 tend to those of the seven numbers.",
         source=(OURS, "section 5; section 4.1"),
-        measured=lambda run: moments(run),
-        expected=lambda run: [stage.extra["limit_time"] for stage in run.prediction.stages],
+        measured=moments,
+        expected=measures.limit_moments,
         relation=close(0.02, because="T1 moves by some ten times init_scale, which is 1e-3 or less"),
         applies=lambda run: None if run.system.spec.init_scale <= 1e-3 else "its start is not small",
         experiment="small_starts",
@@ -579,11 +510,7 @@ PHASE_2_CLAIMS = (
         says="With words that repeat, even in topics, one-signal losses rise first, all sentences become right, and "
         "scores move as in Theorem 3.2.",
         source=(PAPER, "section 2.1; section 5, correlated tokens"),
-        measured=lambda run: np.r_[
-            moments(run)[0],
-            100 - moments(run)[1],
-            measures.signed(run, "score_change")[-1] / np.abs(run.series("score_change")[-1]).max(),
-        ],
+        measured=measures.words_may_repeat,
         relation=bounded(
             lower=0.0, because="T0.5 after the start, T1 below 100, a thousandth of the run, and four signs"
         ),

@@ -4,60 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from saddlescope.core.claim import OURS, Claim, all_of, bounded, only, share_of
-from saddlescope.core.run import Run
+from saddlescope.core.claim import OURS, Claim, all_of, bounded, monotone, only, share_of
 
 from ...data import PAPER
-from .. import measures
+from ..measures import after, log_losses, phases, right_step, right_window, rises, share_before, signed, turn_window
 
 APPENDIX: dict[str, Any] = {"experiment": "appendix", "seeds": all_of(3)}
 STEPS = "the figure's axis has 30,000 epochs; both phases are seen on it with the naked eye"
-
-
-def right_step(run: Run) -> float:
-    """The step from which on every training sentence is right; NaN if none is."""
-    wrong = np.flatnonzero(run.series("worst_margin") <= 0)
-    step = run.trajectory["step"].values
-    first = int(wrong[-1]) + 1 if wrong.size else 0
-    return float(step[first]) if first < len(step) else np.nan
-
-
-def after(run: Run) -> np.ndarray:
-    return run.trajectory["step"].values >= right_step(run)
-
-
-def peak_steps(run: Run) -> np.ndarray:
-    """Of the losses of both types with one signal."""
-    return run.trajectory["step"].values[run.series("type_loss")[:, 1:3].argmax(0)].astype(float)
-
-
-def rises(run: Run) -> np.ndarray:
-    """By what factor these losses rise before they fall."""
-    loss = run.series("type_loss")[:, 1:3]
-    return loss.max(0) / loss[0]
-
-
-def share_before(run: Run) -> np.ndarray:
-    """Of the four scores' whole change, the part that comes before the step at which all are right."""
-    change = measures.signed(run, "score_change")
-    place = int(np.searchsorted(run.trajectory["step"].values, right_step(run)))
-    return change[min(place, len(change) - 1)] / change[-1]
-
-
-def phases(run: Run) -> np.ndarray:
-    """What makes two phases: the one-signal losses rise first, all sentences become right, the scores have their signs,
-    and losses end below a tenth of their peak. Each number is positive where it holds."""
-    loss = run.series("type_loss")
-    change = measures.signed(run, "score_change")[-1]
-    return np.r_[
-        rises(run) - 1.001,
-        1.0 if np.isfinite(right_step(run)) else -1.0,
-        change / np.abs(change).max(),
-        0.1 - loss[-1, 1:3] / loss[:, 1:3].max(0),
-    ]
-
 
 APPENDIX_CLAIMS = (
     Claim(
@@ -72,7 +25,7 @@ APPENDIX_CLAIMS = (
         name="one_signal_loss_turns_in_phase_1",
         says="They turn within Phase 1, after some hundred epochs.",
         source=(PAPER, "section 3, Fig. 1 (b); Appendix A"),
-        measured=lambda run: np.r_[peak_steps(run) / 800, 400 / peak_steps(run), peak_steps(run) / right_step(run)],
+        measured=turn_window,
         relation=bounded(1.0, because="between 400 and 800 epochs, and before all sentences are right"),
         **APPENDIX,
     ),
@@ -80,7 +33,7 @@ APPENDIX_CLAIMS = (
         name="appendix_phase_1_ends",
         says="Phase 1 ends after one or two thousand of 30,000 epochs.",
         source=(PAPER, "section 3, Fig. 1; Appendix A"),
-        measured=lambda run: [right_step(run) / 2500, 1300 / right_step(run)],
+        measured=right_window,
         relation=bounded(1.0, because=STEPS + "; of sixteen pairs of data and start one ends at 1195"),
         experiment="appendix",
         seeds=share_of(0.9, 3),
@@ -89,7 +42,7 @@ APPENDIX_CLAIMS = (
         name="appendix_signs",
         says="With a = ±1, as section 2.2 has it, Phase 1 lasts as long.",
         source=(PAPER, "section 2.2, for Appendix A; Fig. 1"),
-        measured=lambda run: [right_step(run)],
+        measured=right_step,
         relation=bounded(lower=100.0, because=STEPS),
         experiment="appendix_signs",
     ),
@@ -97,7 +50,7 @@ APPENDIX_CLAIMS = (
         name="appendix_kaiming_output",
         says="With a drawn as all other layers are, Phase 1 lasts for more than a thousand epochs.",
         source=(OURS, "Appendix A; Fig. 1"),
-        measured=lambda run: [right_step(run)],
+        measured=right_step,
         relation=bounded(lower=1000.0, because=STEPS),
         repairs="appendix_signs",
         **APPENDIX,
@@ -106,8 +59,8 @@ APPENDIX_CLAIMS = (
         name="appendix_scores_part",
         says="From the end of Phase 1 on scores between the signals rise, those of μ3 fall, without a step back.",
         source=(PAPER, "section 3, Fig. 1 (a)"),
-        measured=lambda run: np.diff(measures.signed(run, "score_change")[after(run)], axis=0),
-        relation=bounded(lower=0.0, because="monotone at every saved step"),
+        measured=lambda run: signed(run, "score_change")[after(run)].T,
+        relation=monotone("rises", because="at every saved step"),
         **APPENDIX,
     ),
     Claim(
@@ -122,16 +75,16 @@ APPENDIX_CLAIMS = (
         name="appendix_losses_fall",
         says="During Phase 2 the losses of all four types fall.",
         source=(PAPER, "section 3, Fig. 1 (b)"),
-        measured=lambda run: -np.diff(np.log(run.series("type_loss")[after(run)]), axis=0),
-        relation=bounded(lower=0.0, because="monotone at every saved step"),
+        measured=lambda run: log_losses(run)[after(run)].T,
+        relation=monotone("falls", because="at every saved step"),
         **APPENDIX,
     ),
     Claim(
         name="both_signals_loss_falls",
         says="The loss of sentences with both signals falls from the start.",
         source=(PAPER, "section 3, Fig. 1 (b)"),
-        measured=lambda run: -np.diff(np.log(run.series("type_loss")[:, 0])),
-        relation=bounded(lower=0.0, because="monotone at every saved step"),
+        measured=lambda run: log_losses(run)[:, 0],
+        relation=monotone("falls", because="at every saved step"),
         **APPENDIX,
     ),
     Claim(

@@ -14,20 +14,25 @@ from . import common
 from .common import coordinates, scale, theta, values_at
 
 
-def slopes(runs: Sequence[Run], quantity: Callable[[Run], np.ndarray]) -> np.ndarray:
-    """Exponents with which quantities grow in log(1/alpha), fitted over the runs."""
+def lateness_slopes(runs: Sequence[Run]) -> np.ndarray:
+    """Exponents with which |t_k − T_k|/T_k of the first six stages grows in log(1/alpha), fitted over the runs."""
     x = np.log([scale(run) for run in runs])
-    y = np.log([quantity(run) for run in runs])
+    y = np.log([np.abs(common.lateness(run, 6) / scale(run)) for run in runs])
     return np.polyfit(x, y, 1)[0]
 
 
 # ---- the limit
 
 
+def waits(times: np.ndarray) -> np.ndarray:
+    """From the start to the first of these times, and from each to the next."""
+    return np.diff(np.r_[0.0, times])
+
+
 def growth_of_waiting(far: Run, near: Run, count: int) -> np.ndarray:
     """By how much the plain time between stages grows, per unit of log(1/alpha)."""
-    waits = [np.diff(np.r_[0.0, common.times(run, count)]) * scale(run) for run in (far, near)]
-    return (waits[1] - waits[0]) / (scale(near) - scale(far))
+    first, second = (waits(common.times(run, count)) * scale(run) for run in (far, near))
+    return (second - first) / (scale(near) - scale(far))
 
 
 def first_waits(runs: Sequence[Run]) -> np.ndarray:
@@ -37,15 +42,42 @@ def first_waits(runs: Sequence[Run]) -> np.ndarray:
     return np.diff([common.times(run, 1)[0] * scale(run) for run in order]) / np.diff(scales)
 
 
+def expected_first_waits(runs: Sequence[Run]) -> np.ndarray:
+    """T_1, once for each step from alpha = 0.01 on."""
+    return np.full(4, common.first_limit_time(runs[0]))
+
+
+def exponent_errors(runs: Sequence[Run]) -> list[tuple[float, float]]:
+    """Rows (log(1/alpha), largest error of b^k of the first three stages) at alpha = 1e-32, 1e-64 and 1e-128."""
+    chosen = common.with_scale(runs, -32.0, -64.0, -128.0)
+    return [(scale(run), common.exponent_errors(run, 3).max()) for run in chosen]
+
+
+def at_two_sizes(measured: Callable[[Run, int, float], np.ndarray]) -> Callable[[Run], np.ndarray]:
+    """Of the first five stages, with rho = 0.1 and 0.01."""
+    return lambda run: np.r_[measured(run, 5, 0.1), measured(run, 5, 0.01)]
+
+
+def least_curvatures(run: Run) -> list[float]:
+    """Of theta^k after the first six stages."""
+    return [common.curvature(run, stage)[0] for stage in common.in_the_limit(run, 6)]
+
+
+def movers(runs: Sequence[Run]) -> list[float]:
+    """Entries on the move at one time, from the largest alpha to the smallest."""
+    return [common.on_the_move(run, 6) for run in common.by_scale(runs)]
+
+
 def energy_rank(values: np.ndarray) -> int:
     """How many entries hold 99.9% of the squared norm."""
     energy = np.cumsum(np.sort(values**2)[::-1])
     return int(np.searchsorted(energy, 0.999 * energy[-1])) + 1
 
 
-def random_energy_rank(run: Run) -> float:
+def rank_against_random(run: Run) -> float:
+    """The same of p at the end, over the mean of 200 random changes."""
     draws = np.random.default_rng(0).normal(size=(200, common.system_of(run).size))
-    return float(np.mean([energy_rank(draw) for draw in draws]))
+    return energy_rank(final_products(run)) / float(np.mean([energy_rank(draw) for draw in draws]))
 
 
 def active_counts(run: Run) -> np.ndarray:
@@ -274,7 +306,22 @@ def pace_of_adam(run: Run, steps: int) -> np.ndarray:
     return np.abs(size - np.log(2 * rate * steps))
 
 
+def time_errors(run: Run, count: int) -> np.ndarray:
+    """Relative distance of times from the predicted ones."""
+    return np.abs(common.times(run, count) / common.predicted_times(run, count) - 1)
+
+
 # ---- linear networks
+
+
+def inverse_coefficients(run: Run) -> np.ndarray:
+    """1/|c|, in ascending order."""
+    return np.sort(1 / np.abs(np.array(run.system.spec.coefficients)))
+
+
+def gaps_from_positive(run: Run) -> np.ndarray:
+    """|p − max(c, 0)| at the end."""
+    return np.abs(final_products(run) - np.maximum(run.system.spec.coefficients, 0.0))
 
 
 def logistic_times(run: Run) -> np.ndarray:
@@ -290,3 +337,8 @@ def late_growth(run: Run) -> float:
     """How much the largest entry grows, relatively, from half the run to its end."""
     size = np.abs(values_at(run, "product", np.array([0.5, 1.0]) * run.trajectory["time"].values[-1])).max(axis=1)
     return float(size[1] / size[0] - 1)
+
+
+def growth_and_time(run: Run) -> list[float]:
+    """This growth plus 1, and the first time over the predicted one."""
+    return [1 + late_growth(run), *common.times(run, 1) / common.predicted_times(run, 1)]

@@ -40,7 +40,7 @@ def drop_times(run: Run) -> np.ndarray:
 def stage_time_errors(run: Run) -> np.ndarray:
     """Relative distance of every predicted time from the measured one."""
     assert run.prediction is not None
-    return np.abs(np.array([stage.time for stage in run.prediction.stages], float) / drop_times(run) - 1)
+    return np.abs(run.prediction.times / drop_times(run) - 1)
 
 
 def durations(run: Run) -> np.ndarray:
@@ -202,6 +202,15 @@ def drop_gaps(run: Run) -> list[float]:
     """Relative distance of every drop from its eigenvalue."""
     levels = np.array([plateau.loss for plateau in plateaus(run)])
     return list(np.abs(-np.diff(levels) / theory_of(run).eigenvalues - 1))
+
+
+def heads_for(run: Run) -> np.ndarray:
+    """ceil(m/R), heads that m directions need, m = 0..D."""
+    return -(-np.arange(run.system.spec.stage_count + 1) // run.system.spec.rank)
+
+
+def ones_per_stage(run: Run) -> np.ndarray:
+    return np.ones(run.system.spec.stage_count)
 
 
 def grown_counts(run: Run) -> list[int]:

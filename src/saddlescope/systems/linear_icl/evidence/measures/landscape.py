@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from saddlescope.core.run import Run
+from saddlescope.core.source import source
 
 from ... import prediction
 from ...data import Weights
@@ -139,7 +140,9 @@ def gradients(run: Run) -> list[float]:
     ]
 
 
+@source("zhang2025", "Eq. (30)")
 def landscape_losses(run: Run) -> list[float]:
+    """The network's own loss at every fixed point, with idle heads that only satisfy (C3)."""
     from ...reduction import attention_map, loss_of_map
 
     frame = frame_of(run)
@@ -171,6 +174,11 @@ def theory_rates(run: Run) -> list[float]:
 def saddles(run: Run) -> list[tuple[tuple[int, ...], Any]]:
     """Fixed points that a small start does not visit."""
     return [(s, point) for s, point in fixed_points(run) if s != tuple(range(len(s)))]
+
+
+def all_and_no_others(run: Run) -> list[int]:
+    """What `hunted` gives if there are 2^D sets."""
+    return [2**run.system.spec.dim, 1]
 
 
 def hunted(run: Run) -> list[int]:

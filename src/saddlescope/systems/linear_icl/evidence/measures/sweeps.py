@@ -7,19 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from saddlescope.core.claim import by_field
 from saddlescope.core.run import Run
 from saddlescope.core.source import source
 
 from .common import CONSPICUOUS, concave_share, drop_times, durations, dwells, head_angle, within_ties
 from .growth import printed_durations
-
-
-def by_field(runs: Sequence[Run], field: str) -> dict[Any, list[Run]]:
-    """Runs grouped by a field of their Spec, in ascending order of it."""
-    groups: dict[Any, list[Run]] = {}
-    for run in sorted(runs, key=lambda run: getattr(run.system.spec, field)):
-        groups.setdefault(getattr(run.system.spec, field), []).append(run)
-    return groups
 
 
 def against(
@@ -39,8 +32,18 @@ def by_scale(runs: Sequence[Run], measure: Any) -> np.ndarray:
     return np.array([np.median([measure(run) for run in group], axis=0) for group in groups]).T
 
 
-def concave_share_at(runs: Sequence[Run], which: int) -> float:
-    return float(np.ravel(by_scale(runs, concave_share))[which])
+def concave_shares(runs: Sequence[Run]) -> np.ndarray:
+    """From the smallest initial scale to the largest."""
+    return np.ravel(by_scale(runs, concave_share))
+
+
+def divides(m: int, rank: int) -> bool:
+    """Whether m divides R, m = 0 granted."""
+    return m == 0 or rank % m == 0
+
+
+def is_multiple(m: int, rank: int) -> bool:
+    return m % rank == 0
 
 
 def misplaced(runs: Sequence[Run], belongs: Any) -> int:

@@ -7,7 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from saddlescope.core.claim import OURS, Claim, all_of, bounded, close, monotone, only, ordered, scales_as, together
+from saddlescope.core.claim import (
+    OURS,
+    Claim,
+    all_of,
+    bounded,
+    close,
+    monotone,
+    only,
+    ordered,
+    rows_over,
+    scales_as,
+    together,
+)
 from saddlescope.core.run import Run
 
 from ... import prediction
@@ -37,15 +49,6 @@ def _strong(run: Run) -> str | None:
     return None if run.system.spec.base_scale >= 10 else "a statement about strong features"
 
 
-def by(runs: Sequence[Run], name: str) -> list[Run]:
-    """In ascending order of a field."""
-    return sorted(runs, key=lambda run: getattr(run.system.spec, name))
-
-
-def _first_seed(runs: Sequence[Run]) -> list[Run]:
-    return [run for run in runs if run.seed == 0]
-
-
 def _paired(runs: Sequence[Run], name: str, number: Callable[[Run], Any]) -> tuple[np.ndarray, np.ndarray]:
     """Numbers of the runs with and of those without a switch, seed by seed."""
     sides = [sorted((r for r in runs if bool(getattr(r.system.spec, name)) is on), key=_seed) for on in (True, False)]
@@ -61,19 +64,12 @@ def _times_and_shares(run: Run) -> np.ndarray:
     return np.r_[flow.times(run), flow.share_on_first(run)]
 
 
-def _alike(runs: Sequence[Run]) -> list[Run]:
-    """One problem and one start, at several ε."""
-    first = runs[0].system.spec
-    same = [run for run in runs if (run.system.spec.positions, run.system.spec.heads) == (first.positions, first.heads)]
-    return [run for run in _first_seed(same) if run.system.spec.importance_ratio == first.importance_ratio]
-
-
-def _largest_value(run: Run) -> float:
-    """Of |V| over time, over m_1*/H."""
-    return float(run.series("value_norm").max() * run.system.spec.heads / flow.strengths(run).max())
+def _one_seed(run: Run) -> str | None:
+    return None if run.seed == 0 else "one seed is enough"
 
 
 FLOW: dict[str, Any] = {"experiment": "flow", "seeds": all_of(8)}
+ONE_SEED: dict[str, Any] = {"experiment": "flow", "seeds": all_of(1), "applies": _one_seed}
 TOGETHER: dict[str, Any] = {"experiment": "together", "seeds": all_of(3)}
 ORDERED: dict[str, Any] = {"experiment": "ordered", "seeds": all_of(4), "applies": _lasting}
 
@@ -92,7 +88,7 @@ FLOW_CLAIMS = (
         name="flow_time_scales",
         says="Every stage takes longer than the one before.",
         source=(PAPER, "section C.6"),
-        measured=lambda run: np.diff(np.r_[0.0, flow.times(run)]),
+        measured=flow.waits,
         relation=ordered(because=ORDER),
         **FLOW,
     ),
@@ -110,7 +106,7 @@ FLOW_CLAIMS = (
         says="The first stage comes when the symmetric flow from the mean of all heads has it.",
         source=(OURS, "section 3, symmetric flow"),
         measured=lambda run: flow.times(run)[:1],
-        expected=lambda run: [run.prediction.stages[0].time],
+        expected=lambda run: run.prediction.stages[0].time,
         relation=close(0.02, because=NOISE),
         **FLOW,
     ),
@@ -155,7 +151,7 @@ FLOW_CLAIMS = (
         name="residual_attention",
         says="The head of the last pattern keeps a third or more of its attention on the first position.",
         source=(PAPER, "section C.6"),
-        measured=lambda run: [flow.residual_attention(run)],
+        measured=flow.residual_attention,
         relation=bounded(lower=1 / 3, because="what a head without residual attention would have is next to nothing"),
         **FLOW,
     ),
@@ -163,7 +159,7 @@ FLOW_CLAIMS = (
         name="offset_of_the_last_feature",
         says="The head on the first position holds the last feature with the opposite sign...",
         source=(PAPER, "section C.6"),
-        measured=lambda run: [flow.offsets(run)[0]],
+        measured=lambda run: flow.offsets(run)[0],
         relation=bounded(-0.5, because="less than minus half of the feature is no leftover of the noise"),
         **FLOW,
     ),
@@ -171,7 +167,7 @@ FLOW_CLAIMS = (
         name="offset_cancels",
         says="... so that the first position gets nothing of it from all heads together.",
         source=(PAPER, "section C.6"),
-        measured=lambda run: [abs(flow.offsets(run)[1])],
+        measured=lambda run: abs(flow.offsets(run)[1]),
         relation=bounded(0.05, because="it then holds at most a fifth of the loss that is left, ½ (m_3/20)² of 0.6"),
         **FLOW,
     ),
@@ -179,9 +175,7 @@ FLOW_CLAIMS = (
         name="haar_features",
         says="Features that are orthonormal only up to 1/d change the plateaus at the order 1/d².",
         source=(PAPER, "Assumption 2; Appendix B"),
-        measured=lambda run: (
-            np.abs(flow.levels(run)[:2] / np.array(run.prediction.levels[1:3]) - 1) * run.system.spec.dimension**2
-        ),
+        measured=flow.level_shifts,
         relation=bounded(1.0, because="three features have three inner products of size 1/d, each entering squared"),
         experiment="haar",
         seeds=all_of(4),
@@ -211,7 +205,7 @@ FLOW_CLAIMS = (
         name="flow_in_s",
         says="Eq. (5) in the attention itself gives the same trajectory as the flow in logits.",
         source=(PAPER, "Eq. (5)"),
-        measured=lambda run: [flow.flow_in_s(run)],
+        measured=flow.flow_in_s,
         relation=bounded(1e-6, because=SOLVER),
         **FLOW,
     ),
@@ -219,41 +213,35 @@ FLOW_CLAIMS = (
         name="population_flow",
         says="Where E x_i x_jᵀ = δ_ij I, the gradient of the mean square loss is that of ½ |G − P|².",
         source=(PAPER, "Proposition 1"),
-        measured=lambda run: [flow.gradient_gap(run, "isotropic")],
+        measured=lambda run: flow.gradient_gap(run, "isotropic"),
         relation=bounded(0.03, because=SAMPLING),
-        experiment="flow",
-        seeds=all_of(1),
-        applies=lambda run: None if run.seed == 0 else "one seed is enough",
         repairs="assumption_1",
+        **ONE_SEED,
     ),
     Claim(
         name="assumption_1",
         says="E ⟨x_i, x_j⟩ = δ_ij is enough for it: tokens with a few long axes have the same gradient, up to scale.",
         source=(PAPER, "Assumption 1, Proposition 1"),
-        measured=lambda run: [flow.gradient_gap(run, "anisotropic")],
+        measured=lambda run: flow.gradient_gap(run, "anisotropic"),
         relation=bounded(0.03, because=SAMPLING),
-        experiment="flow",
-        seeds=all_of(1),
-        applies=lambda run: None if run.seed == 0 else "one seed is enough",
+        **ONE_SEED,
     ),
     Claim(
         name="slowdown",
         says="With covariance I/d and the loss averaged over T, everything is d T times slower.",
         source=(PAPER, "section D.1"),
-        measured=lambda run: [flow.slowdown(run)],
-        expected=lambda run: [1.0],
+        measured=flow.slowdown,
+        expected=1.0,
         relation=close(0.03, because=SAMPLING),
-        experiment="flow",
-        seeds=all_of(1),
-        applies=lambda run: None if run.seed == 0 else "one seed is enough",
+        **ONE_SEED,
     ),
     # ---- Theorem 1
     Claim(
         name="symmetric_limit",
         says="Heads that start alike and uniform all end at V = (m_1/H) V_1*, s = s_1*.",
         source=(PAPER, "Theorem 1, Eq. (7)"),
-        measured=lambda run: [part[0] for part in flow.end_point(run)],
-        expected=lambda run: [1.0, 1.0],
+        measured=lambda run: flow.end_point(run)[:, 0],
+        expected=(1.0, 1.0),
         relation=close(0.05, because=FAR),
         **TOGETHER,
     ),
@@ -261,8 +249,8 @@ FLOW_CLAIMS = (
         name="symmetric_rate",
         says="They get there as (L − L_1) t -> H (T−1) / (4T), whatever the strengths.",
         source=(OURS, "Theorem 1"),
-        measured=lambda run: [flow.above_first_plateau(run)],
-        expected=lambda run: [prediction.approach_constant(run.system.spec.positions, run.system.spec.heads)],
+        measured=flow.above_first_plateau,
+        expected=lambda run: prediction.approach_constant(run.system.spec.positions, run.system.spec.heads),
         relation=close(0.01, because="the next term is of order t^(-1/2) times the rest of the attention, at t = 1e5"),
         **TOGETHER,
     ),
@@ -288,14 +276,13 @@ FLOW_CLAIMS = (
         source=(PAPER, "Eq. (10)"),
         measured=flow.rest_points,
         relation=bounded(1e-12, because="rounding, and logits of 60 for infinite ones"),
-        experiment="together",
-        seeds=all_of(3),
+        **TOGETHER,
     ),
     Claim(
         name="order_leads_to_the_first",
         says="Every common start with the order of Eq. (6) leads to the first pattern.",
         source=(PAPER, "Theorem 1"),
-        measured=lambda run: [flow.end_point(run)[0][0]],
+        measured=lambda run: flow.end_point(run)[0, 0],
         relation=bounded(lower=0.95, because=FAR),
         experiment="opposed",
         seeds=all_of(30),
@@ -305,7 +292,7 @@ FLOW_CLAIMS = (
         says="Every common start with m_1 ⟨V, V_1*⟩ >= m_j ⟨V, V_j*⟩ and s_1 >= s_j does: Eq. (6) with "
         "⟨V, V_1*⟩ >= 0, for example.",
         source=(OURS, "Theorem 1"),
-        measured=lambda run: [flow.end_point(run)[0][0]],
+        measured=lambda run: flow.end_point(run)[0, 0],
         relation=bounded(lower=0.95, because=FAR),
         repairs="order_leads_to_the_first",
         **ORDERED,
@@ -314,7 +301,7 @@ FLOW_CLAIMS = (
         name="lasting_order_lasts",
         says="The flow keeps that order at all times.",
         source=(OURS, "section D, proof of Theorem 1"),
-        measured=lambda run: [flow.order_kept(run)],
+        measured=flow.order_kept,
         relation=bounded(lower=-1e-6, because=SOLVER),
         **ORDERED,
     ),
@@ -322,7 +309,7 @@ FLOW_CLAIMS = (
         name="counterexample",
         says="From V(0) = −20 Σ V_k* and uniform attention, m=1.7, heads end at the second pattern.",
         source=(OURS, "Theorem 1"),
-        measured=lambda run: [flow.end_point(run)[0][1]],
+        measured=lambda run: flow.end_point(run)[0, 1],
         relation=bounded(lower=0.97, because=FAR),
         experiment="opposed",
         applies=only(init_value=-20.0, importance_ratio=1.7),
@@ -331,7 +318,7 @@ FLOW_CLAIMS = (
         name="wider_basin",
         says="Starts whose order does not last, V(0) = −c Σ V_k* with c up to 1, lead to the first pattern too.",
         source=(PAPER, "Remark 1, section D.1"),
-        measured=lambda run: [flow.end_point(run)[0][0]],
+        measured=lambda run: flow.end_point(run)[0, 0],
         relation=bounded(lower=0.95, because=FAR),
         experiment="opposed",
         applies=_little,
@@ -342,7 +329,7 @@ FLOW_CLAIMS = (
         says="From V = 0 and s = 1/T, values first grow as m_j t / T.",
         source=(PAPER, "Remark 1"),
         measured=lambda run: flow.growth_from_uniform(run)[0],
-        expected=lambda run: np.ones(run.system.spec.patterns),
+        expected=flow.ones_per_pattern,
         relation=close(0.02, because="the next term is H t / (2T), at most 1.5% at t = 0.1, T = 10"),
         experiment="early",
         seeds=all_of(2),
@@ -352,7 +339,7 @@ FLOW_CLAIMS = (
         says="Attention first bends by (m_j² − Σ m²/T) t² / (2T³), most towards the strongest pattern.",
         source=(PAPER, "Remark 1"),
         measured=lambda run: flow.growth_from_uniform(run)[1],
-        expected=lambda run: np.ones(run.system.spec.patterns),
+        expected=flow.ones_per_pattern,
         relation=close(0.02, because="the next term is of order H t / T, at most 1.5% at t = 0.1, T = 10"),
         experiment="early",
         seeds=all_of(2),
@@ -362,8 +349,8 @@ FLOW_CLAIMS = (
         name="universal_growth",
         says="The constant in the growth of small differences between heads does not depend on the problem.",
         source=(PAPER, "Theorem 2"),
-        measured=lambda runs: [flow.growth_rate(run) for run in by(runs, "base_scale")],
-        expected=lambda runs: np.full(len(runs), flow.growth_rate(by(runs, "base_scale")[0])),
+        measured=lambda runs: flow.growth_rates(runs)[0],
+        expected=lambda runs: flow.growth_rates(runs)[1],
         relation=close(0.05, because="rates are read off between the solver's steps"),
         experiment="growth",
         seeds=together(6),
@@ -372,7 +359,7 @@ FLOW_CLAIMS = (
         name="growth_scales",
         says="It is proportional to the strength of the features: the first step of all, W = G z t, sets it.",
         source=(OURS, "Theorem 2"),
-        measured=lambda runs: [(run.system.spec.base_scale, flow.growth_rate(run)) for run in runs],
+        measured=rows_over("base_scale", flow.growth_rate),
         relation=scales_as(1.0, 0.02, because="rates are read off between the solver's steps"),
         experiment="growth",
         seeds=together(6),
@@ -382,7 +369,7 @@ FLOW_CLAIMS = (
         name="growth_bound",
         says="m_1* is large enough: differences stay below ε exp(m_1* t).",
         source=(PAPER, "Theorem 2; section D, constant C(H, G)"),
-        measured=lambda run: [flow.excess_over_bound(run)],
+        measured=flow.excess_over_bound,
         relation=bounded(1.0, because="a bound has no tolerance"),
         experiment="growth",
         seeds=all_of(6),
@@ -392,9 +379,7 @@ FLOW_CLAIMS = (
         says="The time 1/(c_1 log(1/ε)), for which Theorem 2 speaks, is an ever larger part of that in which heads "
         "stay together as they start closer.",
         source=(PAPER, "Theorem 2"),
-        measured=lambda runs: [
-            flow.printed_window(run) for run in sorted(_alike(runs), key=lambda run: -run.system.spec.init_noise)
-        ],
+        measured=flow.printed_windows,
         relation=monotone("rises", because=ORDER),
         experiment="apart",
         seeds=together(3),
@@ -403,7 +388,7 @@ FLOW_CLAIMS = (
         name="window_corrected",
         says="Until log(1/ε)/c_1, with c_1 = m_1*, heads are less than 1 apart.",
         source=(OURS, "Theorem 2"),
-        measured=lambda run: [flow.largest_until_window(run)],
+        measured=flow.largest_until_window,
         relation=bounded(1.0, because="a bound has no tolerance"),
         experiment="apart",
         applies=lambda run: None if run.system.spec.init_noise < 1e-3 else "a statement about small differences",
@@ -438,7 +423,7 @@ FLOW_CLAIMS = (
         name="values_bounded_by_first",
         says="|V| never exceeds m_1*/H along the symmetric flow.",
         source=(PAPER, "section D, proof of Theorem 2"),
-        measured=lambda run: [_largest_value(run)],
+        measured=flow.largest_value,
         relation=bounded(1.01, because=SOLVER),
         **TOGETHER,
     ),
@@ -446,7 +431,7 @@ FLOW_CLAIMS = (
         name="values_overshoot",
         says="From V = 0, |V| first overshoots m_1*/H, by a tenth or more, but never exceeds √T m_1*/H.",
         source=(OURS, "section D, proof of Theorem 2"),
-        measured=lambda run: [_largest_value(run) / 1.1, np.sqrt(run.system.spec.positions) / _largest_value(run)],
+        measured=flow.overshoot,
         relation=bounded(lower=1.0, because="a bound has no tolerance"),
         repairs="values_bounded_by_first",
         **TOGETHER,

@@ -11,7 +11,8 @@ from saddlescope.core.claim import Claim, all_of, bounded, close, monotone, only
 from saddlescope.core.run import Run
 
 from ..measures import markov
-from .flow import COUNT, ORDER, OURS, PAPER, by
+from ..measures.flow import by
+from .flow import COUNT, ORDER, OURS, PAPER
 
 FLAT = "the flattest part of a plateau that still drifts, and a prediction from 2000 sequences, right to half a percent"
 RECORD = "steps are recorded every two percent; two runs differ by chance in their mini-batches"
@@ -35,12 +36,6 @@ def _stage_ratios(runs: Sequence[Run]) -> list[list[float]]:
     uneven = by([run for run in runs if run.system.spec.importance_ratio > 1], "importance_ratio")
     pairs = [(run.seed, markov.crossing_steps(run)) for run in uneven]
     return [[step[1] / step[0] for one, step in pairs if one == seed] for seed in sorted({one for one, _ in pairs})]
-
-
-def _seen(run: Run) -> np.ndarray:
-    """Steps at which intervals are looked at, of those that ever are."""
-    found = markov.looking_steps(run)
-    return found[np.isfinite(found)]
 
 
 def _switched(runs: Sequence[Run], name: str, on: bool) -> Run:
@@ -94,6 +89,7 @@ def _lag_one(runs: Sequence[Run], residual: bool) -> float:
 
 MINIMAL: dict[str, Any] = {"experiment": "minimal", "seeds": all_of(2)}
 FULL: dict[str, Any] = {"experiment": "full", "seeds": all_of(2)}
+SIZES: dict[str, Any] = {"experiment": "sizes", "seeds": together(5)}
 
 
 MINIMAL_CLAIMS = (
@@ -103,8 +99,8 @@ MINIMAL_CLAIMS = (
         says="V_k = A_k* with logits λ on I(k) solves the task as λ grows: its excess loss falls as exp(−2λ), from "
         "λ = 5 to 10 and 15.",
         source=(PAPER, "section 2.1"),
-        measured=lambda run: -np.diff(np.log(markov.construction_excess(run, (5.0, 10.0, 15.0)))) / 5,
-        expected=lambda run: [2.0, 2.0],
+        measured=markov.construction_rates,
+        expected=(2.0, 2.0),
         relation=close(0.02, because="the other positions get a share of order exp(−λ), 1% at λ = 5, to next order"),
         **MINIMAL,
     ),
@@ -112,7 +108,7 @@ MINIMAL_CLAIMS = (
         name="minimal_stages",
         says="The loss falls in stages: two drops or more, with plateaus between them.",
         source=(PAPER, "section 2, section C.1, Fig. 1"),
-        measured=lambda run: [markov.drops(run)],
+        measured=markov.drops,
         relation=bounded(lower=2, because=COUNT),
         **MINIMAL,
     ),
@@ -143,7 +139,7 @@ MINIMAL_CLAIMS = (
         "the other intervals.",
         source=(PAPER, "section 2, Eq. (3), Fig. 3"),
         measured=lambda run: markov.plateau_levels(run, 2),
-        expected=lambda run: [markov.truncated_excess(run, learned) for learned in (1, 2)],
+        expected=lambda run: markov.truncated_levels(run, 2),
         relation=close(0.08, because=FLAT),
         experiment="minimal",
         applies=_plateau,
@@ -152,8 +148,8 @@ MINIMAL_CLAIMS = (
         name="minimal_competition",
         says="Between the first and the second stage all heads look most at I(1).",
         source=(PAPER, "section 2, Fig. 1"),
-        measured=lambda run: [markov.heads_on_first(run)],
-        expected=lambda run: [run.system.spec.heads],
+        measured=markov.heads_on_first,
+        expected=lambda run: run.system.spec.heads,
         relation=close(0.0, because=COUNT),
         **MINIMAL,
     ),
@@ -161,7 +157,7 @@ MINIMAL_CLAIMS = (
         name="minimal_cooperation",
         says="From looking most at one interval, heads come to look most at two or more.",
         source=(PAPER, "section 2, Fig. 1"),
-        measured=lambda run: [markov.favourites(run) - markov.favourites(run, markov.midway(run) or 0)],
+        measured=markov.favourites_gained,
         relation=bounded(lower=1, because=COUNT),
         **MINIMAL,
     ),
@@ -169,7 +165,7 @@ MINIMAL_CLAIMS = (
         name="attention_and_features_together",
         says="A quarter of A_k* is held before any head comes to look at the next interval, k = 1, 2.",
         source=(PAPER, "section 2"),
-        measured=lambda run: np.nan_to_num(markov.looking_steps(run)[1:3], nan=np.inf) - markov.feature_steps(run)[:2],
+        measured=markov.feature_leads,
         relation=bounded(lower=0.0, because=ORDER),
         **MINIMAL,
     ),
@@ -178,11 +174,7 @@ MINIMAL_CLAIMS = (
         name="smaller_scale_slower",
         says="The second interval is learned the later the smaller the initial attention matrices are.",
         source=(PAPER, "section C.1, Fig. 4 left"),
-        measured=lambda runs: [
-            markov.crossing_steps(run)[1]
-            for run in sorted(runs, key=lambda run: -run.system.spec.init_scale)
-            if run.system.spec.init_scale > 0
-        ],
+        measured=markov.second_steps,
         relation=ordered(because=ORDER),
         experiment="init_scales",
         seeds=together(3),
@@ -191,7 +183,7 @@ MINIMAL_CLAIMS = (
         name="zero_scale_keeps_heads_equal",
         says="From u = 0 heads stay equal.",
         source=(PAPER, "section C.1, Fig. 4 left"),
-        measured=lambda run: [markov.head_spread(run)],
+        measured=markov.head_spread,
         relation=bounded(1e-3, because="64 bits: a difference of rounding would need longer to grow"),
         experiment="init_scales",
         applies=only(init_scale=0.0),
@@ -200,8 +192,8 @@ MINIMAL_CLAIMS = (
         name="zero_scale_learns_one",
         says="From u = 0 one interval is learned and no other: the loss ends on the first plateau.",
         source=(PAPER, "section C.1, Fig. 4 left"),
-        measured=lambda run: [run.series("excess")[-1]],
-        expected=lambda run: [markov.predicted_excess(run)[1]],
+        measured=lambda run: run.series("excess")[-1],
+        expected=lambda run: markov.predicted_excess(run)[1],
         relation=close(0.05, because=FLAT),
         experiment="init_scales",
         applies=only(init_scale=0.0),
@@ -210,8 +202,8 @@ MINIMAL_CLAIMS = (
         name="equal_importance_two_steps",
         says="With m = 1 the loss falls in two steps, one interval first and then the other two.",
         source=(PAPER, "section C.1, Fig. 4 right"),
-        measured=lambda run: [markov.drops(run)],
-        expected=lambda run: [2],
+        measured=markov.drops,
+        expected=2,
         relation=close(0.0, because=COUNT),
         experiment="ratios",
         applies=only(importance_ratio=1.0),
@@ -274,11 +266,8 @@ MINIMAL_CLAIMS = (
         says="A scheduler that listens after every epoch takes the second plateau for the end: the third interval is "
         "never looked at, and time stops.",
         source=(OURS, "Table 2"),
-        measured=lambda run: [
-            np.isfinite(markov.looking_steps(run)[-1]),
-            run.series("time")[-1] / (run.system.spec.steps * run.system.spec.learning_rate) > 0.9,
-        ],
-        expected=lambda run: [0, 0],
+        measured=markov.looks_and_lasts,
+        expected=(0, 0),
         relation=close(0.0, because=COUNT),
         experiment="scheduler",
     ),
@@ -323,7 +312,7 @@ FULL_CLAIMS = (
         name="skip_carries_the_last_token",
         says="With the skip connection heads look at the last token half as much as at its neighbours, or less.",
         source=(PAPER, "Fig. 2, caption"),
-        measured=lambda runs: [_lag_one(runs, True)],
+        measured=lambda runs: _lag_one(runs, True),
         relation=bounded(0.5, because="without a reason it would be looked at as much as the others"),
         experiment="removals",
         seeds=together(7),
@@ -332,8 +321,8 @@ FULL_CLAIMS = (
         name="without_skip_all_alike",
         says="Without it they look at the last token as much as at the others of its interval.",
         source=(PAPER, "Fig. 2, caption"),
-        measured=lambda runs: [_lag_one(runs, False)],
-        expected=lambda runs: [1.0],
+        measured=lambda runs: _lag_one(runs, False),
+        expected=1.0,
         relation=close(0.2, because="one seed, trained until the third interval is learned but not to the end"),
         experiment="removals",
         seeds=together(7),
@@ -343,8 +332,8 @@ FULL_CLAIMS = (
         says="Without any one of layer norm, skip connections, MLP, keys, output matrix, embeddings and dropout, or "
         "all of them, all three intervals are learned in their order.",
         source=(PAPER, "section C.1"),
-        measured=lambda run: [markov.learned_in_order(run)],
-        expected=lambda run: [run.system.spec.patterns],
+        measured=markov.learned_in_order,
+        expected=lambda run: run.system.spec.patterns,
         relation=close(0.0, because=COUNT),
         experiment="removals",
         seeds=all_of(7),
@@ -354,7 +343,7 @@ FULL_CLAIMS = (
         says="Without any one of them, or all, intervals are learned in their order, and none is skipped, as far as "
         "training gets.",
         source=(OURS, "section C.1"),
-        measured=lambda run: [*np.diff(_seen(run)), -markov.skipped(run)],
+        measured=markov.order_kept,
         relation=bounded(lower=0.0, because=ORDER),
         experiment="removals",
         seeds=all_of(7),
@@ -365,19 +354,17 @@ FULL_CLAIMS = (
         name="fewer_data_fewer_stages",
         says="The fewer the sequences, the fewer stages lie above the least loss on the way.",
         source=(PAPER, "section C.2, Fig. 5 left"),
-        measured=lambda runs: [markov.stages_at_best(run) for run in by(markov.unrestricted(runs), "samples")],
+        measured=markov.stages_by_samples,
         relation=monotone("rises", because=COUNT),
-        experiment="sizes",
-        seeds=together(5),
+        **SIZES,
     ),
     Claim(
         name="stages_lost",
         says="Between the smallest and the largest training set, two or more stages are lost.",
         source=(PAPER, "section C.2, Fig. 5 left"),
-        measured=lambda runs: [np.ptp([markov.stages_at_best(run) for run in markov.unrestricted(runs)])],
+        measured=markov.stages_lost,
         relation=bounded(lower=2, because=COUNT),
-        experiment="sizes",
-        seeds=together(5),
+        **SIZES,
     ),
     Claim(
         name="early_stopping_picks_context",
@@ -385,10 +372,9 @@ FULL_CLAIMS = (
         "fewest sequences, to that of longest context when it has the most, and never goes back in between.",
         source=(PAPER, "section C.2, Fig. 5 right"),
         measured=lambda runs: _ends_and_returns(_early_stop_contexts(runs)),
-        expected=lambda runs: [0, len(markov.by_context(runs)) - 1, 0],
+        expected=lambda runs: _ends_and_returns(range(len(markov.by_context(runs)))),
         relation=close(0.0, because=COUNT),
-        experiment="sizes",
-        seeds=together(5),
+        **SIZES,
     ),
     # ---- section C.4
     Claim(
@@ -396,8 +382,8 @@ FULL_CLAIMS = (
         says="With the most important interval furthest, and intervals of different lengths, all three are learned in "
         "their order.",
         source=(PAPER, "section C.4, Fig. 8, 9"),
-        measured=lambda run: [markov.learned_in_order(run)],
-        expected=lambda run: [run.system.spec.patterns],
+        measured=markov.learned_in_order,
+        expected=lambda run: run.system.spec.patterns,
         relation=close(0.0, because=COUNT),
         experiment="reversed",
         applies=_furthest,
@@ -417,9 +403,7 @@ FULL_CLAIMS = (
         name="reversed_clearer",
         says="Stages are more clearly apart when the most important interval is furthest than when it is nearest.",
         source=(PAPER, "section C.4"),
-        measured=lambda runs: [
-            markov.separation(run) for run in sorted(runs, key=lambda run: 1 in run.system.spec.lags[0])
-        ],
+        measured=markov.separations,
         relation=ordered(because=ORDER),
         experiment="reversed",
         seeds=together(2),

@@ -14,6 +14,11 @@ from ... import prediction, reduction
 from ...data import Weights
 
 
+def by(runs: Sequence[Run], name: str) -> list[Run]:
+    """In ascending order of a field."""
+    return sorted(runs, key=lambda run: getattr(run.system.spec, name))
+
+
 def strengths(run: Run) -> np.ndarray:
     return np.array(run.system.spec.strengths)
 
@@ -25,9 +30,20 @@ def times(run: Run) -> np.ndarray:
     return np.array([found.get(stage.index) for stage in run.prediction.stages], float)  # None becomes NaN
 
 
+def waits(run: Run) -> np.ndarray:
+    """From the start to the first stage, and from each stage to the next."""
+    return np.diff(np.r_[0.0, times(run)])
+
+
 def levels(run: Run) -> np.ndarray:
     """Losses of the plateaus that follow the stages."""
     return np.array([stage.loss for stage in run.stages], float)
+
+
+def level_shifts(run: Run) -> np.ndarray:
+    """Relative distance of the first two levels from the predicted ones, in units of 1/d²."""
+    assert run.prediction is not None
+    return np.abs(levels(run)[:2] / np.array(run.prediction.levels[1:3]) - 1) * run.system.spec.dimension**2
 
 
 # ---- competition, and what comes of it
@@ -77,11 +93,11 @@ def rest(run: Run) -> np.ndarray:
 
 
 @source("yuksel2025", "Eq. (7)")
-def end_point(run: Run) -> tuple[np.ndarray, np.ndarray]:
-    """Attention on the patterns, and H ⟨V, V_j*⟩ / m_j, of the first head at the end."""
+def end_point(run: Run) -> np.ndarray:
+    """Attention on the patterns, and H ⟨V, V_j*⟩ / m_j, of the first head at the end (2, patterns)."""
     h = run.system.spec.patterns
     value = run.series("value")[-1, 0] * run.system.spec.heads / strengths(run)
-    return run.series("attention")[-1, 0, :h], value
+    return np.array([run.series("attention")[-1, 0, :h], value])
 
 
 @source("yuksel2025", "Eq. (9)")
@@ -112,6 +128,20 @@ def growth_from_uniform(run: Run) -> tuple[np.ndarray, np.ndarray]:
     return value / (speed * time), (share - 1 / T) / (bend * time**2 / 2)
 
 
+def ones_per_pattern(run: Run) -> np.ndarray:
+    return np.ones(run.system.spec.patterns)
+
+
+def largest_value(run: Run) -> float:
+    """Of |V| over time, over m_1*/H."""
+    return float(run.series("value_norm").max() * run.system.spec.heads / strengths(run).max())
+
+
+def overshoot(run: Run) -> list[float]:
+    """The same over 1.1, and √T over it."""
+    return [largest_value(run) / 1.1, np.sqrt(run.system.spec.positions) / largest_value(run)]
+
+
 # ---- heads that start nearly alike
 
 
@@ -122,6 +152,12 @@ def growth_rate(run: Run) -> float:
     # Deviations of 1e-10 are differences of numbers of order one: their first digits are lost for very short times.
     early &= time > 0.01 * times(run)[0]
     return float(np.max(np.log(apart[early] / apart[0]) / time[early])) if early.any() else np.nan
+
+
+def growth_rates(runs: Sequence[Run]) -> tuple[list[float], np.ndarray]:
+    """From the weakest features to the strongest; and the first of these rates, as often."""
+    rates = [growth_rate(run) for run in by(runs, "base_scale")]
+    return rates, np.full(len(rates), rates[0])
 
 
 def excess_over_bound(run: Run) -> float:
@@ -143,6 +179,14 @@ def printed_window(run: Run) -> float:
     time, apart = run.series("time"), run.series("deviation")
     parted = time[np.argmax(apart > 0.1)] if (apart > 0.1).any() else np.nan
     return 1 / (strengths(run).max() * np.log(1 / apart[0])) / parted
+
+
+def printed_windows(runs: Sequence[Run]) -> list[float]:
+    """The same from one start of the first run's problem, from the largest ε to the smallest."""
+    problem = ("positions", "heads", "importance_ratio")
+    first, *_ = wanted = [[getattr(run.system.spec, name) for name in problem] for run in runs]
+    alike = [run for run, found in zip(runs, wanted, strict=True) if found == first and run.seed == 0]
+    return [printed_window(run) for run in sorted(alike, key=lambda run: -run.system.spec.init_noise)]
 
 
 def _by_distance(runs: Sequence[Run]) -> list[list[Run]]:

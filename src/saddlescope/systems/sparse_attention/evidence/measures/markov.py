@@ -11,6 +11,7 @@ import numpy as np
 from saddlescope.core.run import Run
 
 from ...chain import lags
+from .flow import by
 
 LOOKS = 0.25
 """Part of the way from its attention at the start to all of it at which a head is said to look at an interval."""
@@ -44,10 +45,27 @@ def looking_steps(run: Run) -> np.ndarray:
     return np.array([first_step(run, reached[:, g] > LOOKS) for g in range(reached.shape[1])])
 
 
+def feature_leads(run: Run) -> np.ndarray:
+    """Steps from when a quarter of A_k* is held to when the next interval is looked at, k = 1, 2."""
+    return np.nan_to_num(looking_steps(run)[1:3], nan=np.inf) - feature_steps(run)[:2]
+
+
+def looks_and_lasts(run: Run) -> list[bool]:
+    """Whether the last interval is looked at in the end; whether nine tenths of the time have passed by then."""
+    spec = run.system.spec
+    return [np.isfinite(looking_steps(run)[-1]), run.series("time")[-1] / (spec.steps * spec.learning_rate) > 0.9]
+
+
 def crossing_steps(run: Run) -> np.ndarray:
     """When the excess loss first falls below the geometric mean of two plateaus; NaN where it does not."""
     assert run.prediction is not None
     return np.array([first_step(run, run.series("excess") <= mark.level) for mark in run.prediction.marks])
+
+
+def second_steps(runs: Sequence[Run]) -> list[float]:
+    """The second of these steps, from the largest scale of the start down to the smallest above zero."""
+    order = sorted(runs, key=lambda run: -run.system.spec.init_scale)
+    return [crossing_steps(run)[1] for run in order if run.system.spec.init_scale > 0]
 
 
 def feature_steps(run: Run, share: float = 0.25) -> np.ndarray:
@@ -97,6 +115,11 @@ def favourites(run: Run, place: int = -1) -> int:
     return len(set(run.series("mass")[place][:, :-1].argmax(1).tolist()))
 
 
+def favourites_gained(run: Run) -> int:
+    """From midway between the first two stages to the end."""
+    return favourites(run) - favourites(run, midway(run) or 0)
+
+
 def owned(run: Run) -> np.ndarray:
     """The most attention that any one head gives in the end to each interval; above one half, heads are different."""
     return run.series("mass")[-1][:, :-1].max(0)
@@ -113,6 +136,12 @@ def skipped(run: Run) -> int:
     """How many intervals are never looked at though a less important one is, or though they are the first."""
     seen = np.isfinite(looking_steps(run))
     return int((~seen[: seen.nonzero()[0].max()]).sum()) if seen.any() else len(seen)
+
+
+def order_kept(run: Run) -> list[float]:
+    """Steps from each interval that is looked at to the next, and minus those skipped: none is negative in order."""
+    found = looking_steps(run)
+    return [*np.diff(found[np.isfinite(found)]), -skipped(run)]
 
 
 def head_spread(run: Run) -> float:
@@ -134,6 +163,11 @@ def separation(run: Run) -> float:
     slope = -np.gradient(np.log(run.series("excess")[use]), np.log(step[use]))
     between = (step[use] >= crossings[0]) & (step[use] <= crossings[1])
     return float(slope[between].min() / slope[between].max()) if between.any() else np.nan
+
+
+def separations(runs: Sequence[Run]) -> list[float]:
+    """First where the most important interval is not the nearest, then where it is."""
+    return [separation(run) for run in sorted(runs, key=lambda run: 1 in run.system.spec.lags[0])]
 
 
 def drops(run: Run) -> int:
@@ -168,6 +202,16 @@ def stages_at_best(run: Run) -> int:
     """How many stages the excess loss had passed at its least."""
     assert run.prediction is not None
     return sum(best(run)[0] <= mark.level for mark in run.prediction.marks)
+
+
+def stages_by_samples(runs: Sequence[Run]) -> list[int]:
+    """Of transformers of unrestricted context, from the fewest sequences to the most."""
+    return [stages_at_best(run) for run in by(unrestricted(runs), "samples")]
+
+
+def stages_lost(runs: Sequence[Run]) -> int:
+    """The most of these stages less the fewest."""
+    return np.ptp(stages_by_samples(runs))
 
 
 # ---- comparing models
@@ -214,15 +258,16 @@ def nearest_lag(run: Run) -> float:
 # ---- the construction of section 2.1
 
 
-def construction_excess(run: Run, sharpness: Sequence[float]) -> list[float]:
-    """Excess loss of V_k = A_k* with logits λ on I(k), on the test sequences of the run."""
+def construction_rates(run: Run) -> np.ndarray:
+    """−d ln(excess)/dλ of V_k = A_k* with logits λ on I(k), on the run's test sequences, from λ = 5 to 10 to 15."""
     from ... import network
 
     system: Any = run.system
     spec = system.spec.replace(precision="float64")
     frame = type(system)(spec).start(0).frame
     excess = _measured(spec)
-    return [excess(network.construction(spec, frame, value), frame) for value in sharpness]
+    found = [excess(network.construction(spec, frame, value), frame) for value in (5.0, 10.0, 15.0)]
+    return -np.diff(np.log(found)) / 5
 
 
 @cache
@@ -240,3 +285,7 @@ def truncated_excess(run: Run, learned: int) -> float:
     truths = run.system.start(run.seed).frame.truths
     truth, part = np.asarray(truths[-1], float), np.asarray(truths[learned - 1], float)
     return float((np.exp(truth) * (truth - part)).sum(-1).mean())
+
+
+def truncated_levels(run: Run, count: int) -> list[float]:
+    return [truncated_excess(run, learned) for learned in range(1, count + 1)]
