@@ -5,6 +5,7 @@ Tests of what serves every paper use these two, and name no paper: those of a pa
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -66,6 +67,12 @@ def _module_from_contributing() -> types.ModuleType:
 EXAMPLE = _module_from_contributing()
 
 
+def expected_of(room) -> types.ModuleType | None:
+    """`expected` in the folder of a room's own tests; None for a room that an installed package has brought along."""
+    ours = room.package.partition(".")[0] == "saddlescope"
+    return importlib.import_module(f"tests.{room.name}.expected") if ours else None
+
+
 def pytest_collection_modifyitems(items):
     """The longest files first, and last those that look at what the first one makes.
 
@@ -93,7 +100,7 @@ def unbeaten(result) -> list[str]:
 def quick(request):
     """The main job at quick size, made once for all workers of a test run: its folder, verdicts, and what was asked.
 
-    brief: the flows of two rooms.
+    brief: what `tests/brief.py` chooses.
     """
     from saddlescope.lab.reproduce import choose
 

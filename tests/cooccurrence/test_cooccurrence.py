@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from benchmarks import plain
 
+import saddlescope as ss
 from saddlescope.cli import run
 from saddlescope.core.errors import BadArgument
 from saddlescope.core.precision import on_device
 from saddlescope.core.registry import system
+from saddlescope.core.start import ReducedStart
 from saddlescope.core.tree import layout_of, ravel
 from saddlescope.dynamics.flow import flow
 from saddlescope.dynamics.train import train
-from saddlescope.lab.outcome import measured_stages
-from saddlescope.lab.run import predict
 from saddlescope.numerics.integrate import integrate
 from saddlescope.systems.cooccurrence import data, prediction, reduction
 from saddlescope.systems.cooccurrence.evidence import measures
@@ -41,20 +41,20 @@ def numbers(command: str, capsys) -> dict:
 def test_velocity_is_the_reduced_gradient(fields):
     """1e-12 of the largest entry of every part: sums of some hundred products."""
     words = system("cooccurrence", **fields)
-    weights, frame = words.random_weights(0), words.start(0).frame
-    slope = jax.grad(words.loss)(on_device(weights), frame)
+    weights, frame = words.training.random_weights(0), words.start(0).frame
+    slope = jax.grad(words.training.loss)(on_device(weights), frame)
     down = jax.tree.map(lambda leaf: -leaf / words.clock(frame), slope)
-    state, pushed = jax.jvp(lambda w: words.reduce(w, frame), (on_device(weights),), (down,))
-    for name, found, expected in zip(state._fields, words.velocity(state, frame), pushed, strict=True):
+    state, pushed = jax.jvp(lambda w: words.flow.reduce(w, frame), (on_device(weights),), (down,))
+    for name, found, expected in zip(state._fields, words.flow.velocity(state, frame), pushed, strict=True):
         assert np.abs(found - expected).max() < 1e-12 * np.abs(expected).max(), name
 
 
 @each_start
 def test_the_network_has_the_gradient_of_appendix_b(fields):
     words = system("cooccurrence", **fields)
-    weights, frame = words.random_weights(1), words.start(0).frame
+    weights, frame = words.training.random_weights(1), words.start(0).frame
     for found, expected in zip(
-        jax.grad(words.loss)(on_device(weights), frame), plain.word_gradient(weights, frame), strict=True
+        jax.grad(words.training.loss)(on_device(weights), frame), plain.word_gradient(weights, frame), strict=True
     ):
         assert np.abs(-np.asarray(found) - expected).max() < 1e-12 * np.abs(expected).max()
 
@@ -81,7 +81,7 @@ def test_the_flow_of_gram_matrices_is_that_of_all_weights():
     velocity, flat = plain.word_flow(words, start)
     path = integrate(velocity, flat, 0.0, np.log1p(1e4), method="dop853", rtol=1e-11, atol=1e-13)
     weights = layout_of(start.point).unravel(path.state[-1])
-    expected = float(words.loss(on_device(weights), start.frame))
+    expected = float(words.training.loss(on_device(weights), start.frame))
     found = flow(words, start=start, solver="tight")["loss"].values[-1]
     assert abs(found / expected - 1) < 1e-9
 
@@ -90,9 +90,9 @@ def test_invariants_of_every_order_are_kept():
     """tr((H η)^k) and tr((J η)^k), k = 1 ... 4, from whole matrices: drift below 1e-10 of the largest."""
     words = system("cooccurrence", samples=12, tokens=3, width=40, neurons=10, test_sets=1)
     start = words.start(0)
-    state, frame = words.reduce(start.point, start.frame), on_device(start.frame)
+    state, frame = words.flow.reduce(start.point, start.frame), on_device(start.frame)
     layout = layout_of(state)
-    velocity = jax.jit(lambda flat: words.velocity(layout.unravel(flat), frame))
+    velocity = jax.jit(lambda flat: words.flow.velocity(layout.unravel(flat), frame))
     path = integrate(
         lambda u, flat: np.exp(u) * ravel(velocity(flat)),
         ravel(state),
@@ -169,7 +169,7 @@ def test_more_vectors_than_their_width_are_drawn_directly():
     assert np.linalg.matrix_rank(data.gram_factor(rng, 20, 5) @ data.gram_factor(rng, 20, 5).T) == 5
     narrow = system("cooccurrence", width=3, neurons=5000, samples=12, tokens=3, horizon=10.0)
     grams = narrow.start(0).frame.start
-    assert narrow.starts_reduced and np.linalg.matrix_rank(grams.key_gram) == 3
+    assert isinstance(narrow.start(0), ReducedStart) and np.linalg.matrix_rank(grams.key_gram) == 3
 
 
 @pytest.mark.slow
@@ -278,7 +278,7 @@ def test_shares_of_sentences_are_those_of_types_where_no_word_repeats():
 def test_repeated_words_end_where_their_sentences_put_them():
     """At τ = 1e6, to 2%: sentences that hardly count settle slowly."""
     words = system("cooccurrence", vocabulary=40, samples=24, width=10**6, horizon=1e6)
-    trajectory, expected = flow(words), predict(words)
+    trajectory, expected = flow(words), ss.predict(words)
     assert trajectory["balance_ratio"].values[-1] == pytest.approx(expected.observables["balance_ratio"], rel=0.02)
     assert trajectory["loss_tau"].values[-1] == pytest.approx(expected.observables["loss_tau"], rel=0.03)
     assert all(stage.extra["limit_time"] is None for stage in expected.stages)
@@ -286,7 +286,7 @@ def test_repeated_words_end_where_their_sentences_put_them():
 
 def test_the_outlook_names_what_fails():
     def outlook(**fields):
-        return predict(system("cooccurrence", **fields)).notes[0]
+        return ss.predict(system("cooccurrence", **fields)).notes[0]
 
     assert "test loss as tau^-0.283" in outlook()
     assert "with the first signal and with the second signal end up wrong" in outlook(samples=12)
@@ -316,10 +316,10 @@ def test_frozen_gram_matrices_give_both_moments():
     gaps = []
     for width in (10**4, 10**6, 10**8):
         words = system("cooccurrence", samples=24, width=width, horizon=100.0)
-        prediction = predict(words, 1)
+        prediction = ss.predict(words, 1)
         expected = [stage.time for stage in prediction.stages]
         trajectory = flow(words, 1, solver="tight", prediction=prediction)
-        found = [stage.time for stage in measured_stages(trajectory, prediction)]
+        found = [stage.time for stage in ss.measured_stages(trajectory, prediction)]
         gaps.append(np.abs(np.array(found) / expected - 1).max())
     assert gaps[0] < 1e-3 and all(later < earlier / 30 for earlier, later in itertools.pairwise(gaps))
 
@@ -380,7 +380,7 @@ def test_drawn_starts_are_trained_by_gd_alone():
 def test_a_rate_that_overshoots_says_so():
     small = {"samples": 12, "tokens": 3, "width": 64, "steps": 60}
     words = system("cooccurrence", **small, learning_rate=1.0)
-    bound = words.stable_rate(words.start(0).frame)
+    bound = words.training.stable_rate(words.start(0).frame)
     assert bound is not None
     assert (
         "overshoots; at the start GD is stable below"
@@ -426,11 +426,8 @@ def test_appendix_a(capsys):
 @pytest.mark.slow
 def test_measures_of_a_start_use_what_the_run_started_from():
     """G(0) of weights and of drawn Gram matrices alike."""
-    from saddlescope.lab.judge import evidence_of
-    from saddlescope.lab.run import run_face
-
     for width in (256, 10**6):
         words = system("cooccurrence", samples=12, tokens=3, width=width, horizon=1.0)
-        run_of = evidence_of(run_face(words, "flow", 2))
-        start, _ = measures.start_of(run_of)
-        np.testing.assert_allclose(start.value, run_of.trajectory["value"].values[0], rtol=1e-12)
+        flowed = ss.run(words, "flow", 2)
+        start, _ = measures.start_of(flowed)
+        np.testing.assert_allclose(start.value, flowed.series("value")[0], rtol=1e-12)

@@ -10,6 +10,7 @@ from scipy.integrate import quad, solve_ivp
 
 from saddlescope.core.registry import system
 from saddlescope.core.tree import layout_of, ravel
+from saddlescope.lab.sources import equation_table
 from saddlescope.systems.linear_icl import data, escape, network, prediction, reduction
 from saddlescope.systems.linear_icl.data import Weights
 
@@ -25,6 +26,12 @@ def loss_of(weights):
 
 def largest_gradient(weights):
     return max(np.abs(part).max() for part in reduction.velocity(weights, MOMENTS))
+
+
+def test_every_numbered_equation_has_its_function():
+    """(1) to (51)."""
+    table = equation_table(type(system("linear_icl")))
+    assert [number for number in range(1, 52) if f"Eq. ({number})" not in table] == []
 
 
 def test_plateau_losses_of_one_dimension_by_hand():

@@ -83,11 +83,11 @@ def test_equal_heads_and_positions_may_be_followed_once():
 def test_a_state_of_equal_heads_moves_as_all_of_them_do():
     spec = RegressionSpec(positions=7, patterns=2, heads=3, dimension=3, coupled=True, lumped=True)
     coupled = system("sparse_attention", **spec.to_dict())
-    weights, frame = coupled.random_weights(0), coupled.start(0).frame
+    weights, frame = coupled.training.random_weights(0), coupled.start(0).frame
     apart = system("sparse_attention", **{**spec.to_dict(), "coupled": False, "lumped": False})
-    slope = jax.grad(apart.loss)(Weights(*map(jnp.asarray, weights)), apart.start(0).frame)
-    expected = coupled.reduce(Weights(*(-np.asarray(part) for part in slope)), frame)
-    for found, true in zip(coupled.velocity(coupled.reduce(weights, frame), frame), expected, strict=True):
+    slope = jax.grad(apart.training.loss)(Weights(*map(jnp.asarray, weights)), apart.start(0).frame)
+    expected = coupled.flow.reduce(Weights(*(-np.asarray(part) for part in slope)), frame)
+    for found, true in zip(coupled.flow.velocity(coupled.flow.reduce(weights, frame), frame), expected, strict=True):
         np.testing.assert_allclose(found, true, atol=1e-12)
 
 
@@ -123,7 +123,7 @@ def test_a_run_ends_near_the_last_plateau_wherever_it_starts(value):
 
 def test_the_strongest_pattern_may_be_the_last():
     regression = system("sparse_attention", positions=10, importance_ratio=0.6, init_value=0.1)
-    (first, *_), found = regression.predict(regression.start(0)).stages, flow(regression)
+    (first, *_), found = regression.theory.predict(regression.start(0)).stages, flow(regression)
     assert first.label == "pattern 3" and first.time is not None
     assert int(found["residual"].values[np.searchsorted(found["time"].values, first.time)].argmin()) == 2
 
@@ -133,7 +133,7 @@ def test_heads_that_never_arrive_are_given_up():
     regression = system("sparse_attention", base_scale=1.0, coupled=True, lumped=True, init_noise=0.0, init_value=-20.0)
     found = flow(regression)
     assert found.attrs["result"] == "horizon_too_short: saw 0 of 1 stages by time 1e+06, after prolonging"
-    assert regression.predict(regression.start(0)).stages[0].time is None
+    assert regression.theory.predict(regression.start(0)).stages[0].time is None
 
 
 def test_an_order_that_lasts():
@@ -160,7 +160,7 @@ def test_differences_between_heads_move_as_the_linearised_flow_says():
         state = reduction.pack(
             *(np.concatenate([x + step * dx, x - step * dx]) for x, dx in ((c, dc), (q, dq))), frame=frame
         )
-        return reduction.unpack(apart.velocity(state, frame), frame)
+        return reduction.unpack(apart.flow.velocity(state, frame), frame)
 
     product = reduction.linearized(reduction.pack(c, q, common), common, apart=True)
     expected = reduction.unpack(product(reduction.pack(dc, dq, common)), common)
@@ -251,7 +251,7 @@ def test_rows_are_looked_up_as_one_hot_products_have_them():
 
 
 def test_the_minimal_model_is_its_formula():
-    weights = system("sparse_attention/minimal", **SMALL.to_dict()).random_weights(0)
+    weights = system("sparse_attention/minimal", **SMALL.to_dict()).training.random_weights(0)
     tokens = chain.build_frame(SMALL).test[:7]
     scores, attention = network.minimal(weights, SMALL, tokens[:, :-1])
     w = SMALL.window
@@ -270,7 +270,7 @@ def test_the_minimal_model_is_its_formula():
 @pytest.mark.parametrize("name", ["sparse_attention/minimal", "sparse_attention/full"])
 def test_predictions_do_not_see_what_comes(name):
     chosen = system(name, **{**SMALL.to_dict(), **({"hidden": 6} if "full" in name else {})})
-    weights, tokens = chosen.random_weights(1), chain.build_frame(SMALL).test[:6].copy()
+    weights, tokens = chosen.training.random_weights(1), chain.build_frame(SMALL).test[:6].copy()
     before, _ = network.log_probabilities(weights, chosen.spec, tokens)
     tokens[:, -2] = (tokens[:, -2] + 1) % 4  # an input of the last prediction alone
     after, _ = network.log_probabilities(weights, chosen.spec, tokens)
@@ -281,7 +281,7 @@ def test_predictions_do_not_see_what_comes(name):
 @pytest.mark.parametrize("restriction", ["windows", "band"])
 def test_restricted_models_see_c_tokens(restriction):
     chosen = system("sparse_attention/full", **{**SMALL.to_dict(), "context": 2, "restriction": restriction}, hidden=6)
-    weights, tokens = chosen.random_weights(1), chain.build_frame(SMALL).test[:6].copy()
+    weights, tokens = chosen.training.random_weights(1), chain.build_frame(SMALL).test[:6].copy()
     before, _ = network.log_probabilities(weights, chosen.spec, tokens)
     tokens[:, 0:5] = (tokens[:, 0:5] + 1) % 4
     after, _ = network.log_probabilities(weights, chosen.spec, tokens)
@@ -319,9 +319,9 @@ def test_the_construction_solves_the_task_in_both_models():
 def test_dropout_drops_in_training_only():
     chosen = system("sparse_attention/full", **{**SMALL.to_dict(), "dropout": 0.5}, hidden=6)
     start = chosen.start(0)
-    quiet = chosen.loss(start.point, start.frame)
-    assert float(quiet) == float(chosen.loss(start.point, start.frame))
-    one, two = (float(chosen.loss(start.point, start.frame, key=jax.random.PRNGKey(n))) for n in (0, 1))
+    quiet = chosen.training.loss(start.point, start.frame)
+    assert float(quiet) == float(chosen.training.loss(start.point, start.frame))
+    one, two = (float(chosen.training.loss(start.point, start.frame, key=jax.random.PRNGKey(n))) for n in (0, 1))
     assert one != two and one != float(quiet)
 
 

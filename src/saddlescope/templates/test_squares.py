@@ -1,4 +1,4 @@
-"""The room squares: conformance, verdicts, errata."""
+"""The room squares: conformance, verdicts, inventory, errata."""
 
 from __future__ import annotations
 
@@ -9,24 +9,32 @@ import saddlescope as ss
 from saddlescope.core.room import room
 from saddlescope.testing.conformance import all_checks, run_check
 
+from .expected import LINES, REFUTED
+
+NAME = "squares"
+
 
 @pytest.mark.parametrize("check", all_checks(), ids=lambda check: check.name)
 def test_conformance(check):
-    report = run_check(check, ss.system("squares", "tiny"))
+    report = run_check(check, ss.system(NAME, "tiny"))
     assert report.outcome != "failed", report.reason
 
 
-def test_every_claim_is_supported_and_the_figure_is_drawn(tmp_path):
-    found = ss.reproduce("squares", out=tmp_path)
-    assert {row["claim"]: row["verdict"] for row in found.verdicts} == {
-        "drop_times": "supported",
-        "one_after_the_other": "supported",
-    }
-    assert found.page.is_file() and (tmp_path / "figures" / "squares-1.svg").is_file()
+def test_claims_are_refuted_where_that_is_expected_and_figures_are_drawn(tmp_path):
+    found = ss.reproduce(NAME, out=tmp_path)
+    verdicts = {row["claim"]: row["verdict"] for row in found.verdicts}
+    expected = {claim.name: "refuted" if claim.name in REFUTED else "supported" for claim in room(NAME).claims}
+    assert found.mistakes == [] and verdicts == expected
+    drawn = {file.name for file in (tmp_path / "figures").iterdir()}
+    assert found.page.is_file() and drawn == {f"{NAME}-{figure}.svg" for figure in room(NAME).figures}
+
+
+def test_every_line_of_the_inventory_points_somewhere():
+    assert room(NAME).astray() == [] and len(room(NAME).inventory) == LINES
 
 
 def test_the_erratum_is_shown_in_numbers():
-    shows = room("squares").errata[0].shows
+    shows = room(NAME).errata[0].shows
     assert shows is not None
     printed, repaired = shows()
     assert printed > 0.9 and repaired < 1e-4
@@ -34,6 +42,6 @@ def test_the_erratum_is_shown_in_numbers():
 
 def test_a_golden_value():
     """p_i passes s_i/2 when log(p/(s − p)) has grown from log(p_0/(s − p_0)) to 0, at rate 2s."""
-    system = ss.system("squares", targets=[2.0], init_scale=0.01)
+    system = ss.system(NAME, targets=[2.0], init_scale=0.01)
     start = system.start(0).point.u[0] ** 2
     assert ss.predict(system).stages[0].time == pytest.approx(np.log(2.0 / start - 1) / 4, rel=1e-12)

@@ -1,4 +1,4 @@
-"""Squares: a small system with everything that a room has; replace it by your own, file by file."""
+"""A small system with everything that a room has, to be replaced file by file."""
 
 from .system import Squares
 

@@ -24,6 +24,12 @@ def draw_staircase(axes: Mapping[str, Any], results: Mapping[str, Any]) -> None:
     right.set(xlabel="log(1/ε)", ylabel="first drop")
 
 
+def draw_training(axes: Mapping[str, Any], results: Mapping[str, Any]) -> None:
+    for run in results["training"]:
+        axes["a"].plot(run.series("time"), run.series("p"))
+    axes["a"].set(xlabel="time", ylabel="p")
+
+
 FIGURES = (
     Figure(
         name="1",
@@ -35,5 +41,14 @@ FIGURES = (
         draw=draw_staircase,
         panels=("ab",),
         size=(7.0, 3.0),
+    ),
+    Figure(
+        name="2",
+        title="Gradient descent",
+        source="Fig. 2",
+        caption="Every coordinate p while u is trained by gradient descent, over time.",
+        look_for="Each rises to its target s, the largest first.",
+        experiments=("training",),
+        draw=draw_training,
     ),
 )
