@@ -45,14 +45,15 @@ def test_some_errata_are_known():
 
 
 @pytest.mark.parametrize("paper", rooms())
-def test_names_are_unique(paper: str):
+def test_names_are_unique_and_the_version_of_the_paper_is_said(paper: str):
     names = [erratum.name for erratum in room(paper).errata]
     assert len(set(names)) == len(names)
+    assert bool(room(paper).version) == bool(names)
 
 
 @each_of(ALL)
 def test_every_text_says_something(paper: str, erratum: Erratum):
-    for field in ("name", "where", "printed", "true", "repair", "version"):
+    for field in ("name", "where", "printed", "true", "repair"):
         text = getattr(erratum, field)
         assert text and text == text.strip(), field
     assert erratum.severity in get_args(get_type_hints(Erratum)["severity"])

@@ -21,7 +21,14 @@ from .core.claim import (
     together as together,
 )
 from .core.errors import BadArgument as BadArgument
-from .core.experiment import Erratum as Erratum, Experiment as Experiment, Figure as Figure, Size as Size, over as over
+from .core.experiment import (
+    Erratum as Erratum,
+    Experiment as Experiment,
+    Figure as Figure,
+    Size as Size,
+    misprints as misprints,
+    over as over,
+)
 from .core.parts import (
     Descent as Descent,
     ExactDescent as ExactDescent,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from .run import Run
@@ -83,7 +85,6 @@ class Erratum:
 
     severity: what it costs.  repair: the weakest change under which the statement holds.
 
-    version: of the paper that was read.
     shows: computes how far off the paper's form is, and the repaired one; `measure` says in what.  A plain misprint
     needs no numbers.
     """
@@ -94,6 +95,14 @@ class Erratum:
     true: str
     severity: Literal["misprint", "imprecise", "conclusion fails"]
     repair: str
-    version: str
     measure: str = ""
     shows: Callable[[], tuple[float, float]] | None = None
+
+
+def misprints(table: str | Path) -> tuple[Erratum, ...]:
+    """Plain misprints, from a `table` with tabs between its columns: name, where, printed, true, repair."""
+    with Path(table).open(newline="", encoding="utf-8") as lines:
+        rows = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+        return tuple(
+            Erratum(row["name"], row["where"], row["printed"], row["true"], "misprint", row["repair"]) for row in rows
+        )

@@ -121,6 +121,13 @@ class Room:
         return self._listed("errata")
 
     @property
+    def version(self) -> str:
+        """Of the paper: the one in which errata were found."""
+        with somebodys_code():
+            return getattr(self.part("evidence.errata"), "VERSION", "")
+        return ""
+
+    @property
     def folder(self) -> Path | None:
         file = getattr(importlib.import_module(self.package), "__file__", None)
         return Path(file).parent if file else None

@@ -14,6 +14,7 @@ import saddlescope
 from saddlescope.core.claim import Verdict
 from saddlescope.core.experiment import Erratum, Experiment
 from saddlescope.core.files import write_whole
+from saddlescope.core.room import Room
 from saddlescope.core.run import Origin
 from saddlescope.core.strict import strict
 
@@ -151,14 +152,15 @@ def _claim(verdict: Verdict) -> dict[str, Any]:
 def _errata(result: Reproduced) -> list[dict[str, Any]] | None:
     if result.errata is None:
         return None
-    return [erratum_row(erratum, result.errata.get(erratum.name, NOT_SHOWN)) for erratum in result.chosen.room.errata]
+    room = result.chosen.room
+    return [erratum_row(room, erratum, result.errata.get(erratum.name, NOT_SHOWN)) for erratum in room.errata]
 
 
-def erratum_row(erratum: Erratum, off: Mapping[str, float | None]) -> dict[str, Any]:
-    """An erratum with its evidence."""
-    texts = ("name", "where", "printed", "true", "severity", "repair", "measure", "version")
-    numbers = ("off_printed", "off_repaired")
-    return {**{name: getattr(erratum, name) for name in texts}, **{name: off[name] for name in numbers}}
+def erratum_row(room: Room, erratum: Erratum, off: Mapping[str, float | None]) -> dict[str, Any]:
+    """An erratum with its evidence. version: of the paper that was read."""
+    texts = ("name", "where", "printed", "true", "severity", "repair", "measure")
+    found = {**{name: getattr(erratum, name) for name in texts}, "version": room.version}
+    return {**found, **{name: off[name] for name in ("off_printed", "off_repaired")}}
 
 
 def _figures(result: Reproduced, folder: Path) -> Iterator[dict[str, Any]]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from saddlescope.core.experiment import Erratum
+from pathlib import Path
+
+from saddlescope.core.experiment import Erratum, misprints
 
 from . import errata_shown
 
 VERSION = "NeurIPS 2024 (38th conference), with appendices A to H"
+"""Of the paper that was read."""
 
 ERRATA: tuple[Erratum, ...] = (
     Erratum(
@@ -19,7 +22,6 @@ ERRATA: tuple[Erratum, ...] = (
         repair="3 + n (L − 7/3) <= d, for the counts of the same assumption.",
         measure="relative deviation from the number of different words of a training set, n=60, L=5",
         shows=errata_shown.shows_words_needed,
-        version=VERSION,
     ),
     Erratum(
         name="condition_1",
@@ -33,16 +35,6 @@ ERRATA: tuple[Erratum, ...] = (
         measure="share of training sentences with |F(0)| > 0.01, σ0 = 1/sqrt(L m), then with the repaired σ0; "
         "σ1 = 1/sqrt(m1), m=2^14, n=60, L=5, δ=0.1, eight starts",
         shows=errata_shown.shows_condition_1,
-        version=VERSION,
-    ),
-    Erratum(
-        name="common_sign",
-        where="section 3, Theorem 3.2, item 3",
-        printed="−G(μ3) is at most Ω(1).",
-        true="At least: −G(μ3) has a positive lower bound, as in Theorem 3.1, and grows without an upper one.",
-        severity="misprint",
-        repair=">= for <=.",
-        version=VERSION,
     ),
     Erratum(
         name="one_signal_margin",
@@ -57,7 +49,6 @@ ERRATA: tuple[Erratum, ...] = (
         measure="the larger of the two sums where all margins become positive, then where all become 1; frozen Gram "
         "matrices, m=2^14, n=60, L=5, worst of three starts",
         shows=errata_shown.shows_one_signal_margin,
-        version=VERSION,
     ),
     Erratum(
         name="test_exponent",
@@ -71,7 +62,6 @@ ERRATA: tuple[Erratum, ...] = (
         measure="deviation of the exponents 1 and γ from that of the test loss between τ = 1e6 and 1e8; n=60, L=5, "
         "seven numbers",
         shows=errata_shown.shows_test_exponent,
-        version=VERSION,
     ),
     Erratum(
         name="score_logarithms",
@@ -84,7 +74,6 @@ ERRATA: tuple[Erratum, ...] = (
         measure="largest deviation of C_12 from the best constant, then from the best quadratic in ln τ, over its "
         "mean; τ from 1e3 to 1e7, m=2^14, n=24, L=3",
         shows=errata_shown.shows_score_logarithms,
-        version=VERSION,
     ),
     Erratum(
         name="balance_threshold",
@@ -98,26 +87,6 @@ ERRATA: tuple[Erratum, ...] = (
         measure="how far the largest ratio after 100 T1 is below 1, n=12; then the least after T1, n=60; L=5, seven "
         "numbers",
         shows=errata_shown.shows_balance_threshold,
-        version=VERSION,
-    ),
-    Erratum(
-        name="eq_4",
-        where="section 4.2, Eq. (4), second term; Proposition E.21, its integral from 0 to T",
-        printed="The sum over neurons is done, m1 stands before it, and an a_{j1} is left inside.",
-        true="a_{j1} a_{j1} = 1 gave the m1. What is left would make the sign of the term depend on a neuron that "
-        "is not named. Definition E.18 has it right.",
-        severity="misprint",
-        repair="Remove a_{j1}.",
-        version=VERSION,
-    ),
-    Erratum(
-        name="output_weights",
-        where="section 4.2, below Eq. (4); proof of Lemma F.16",
-        printed="Sums over j of w_j' W_V μ, of w_j W_V' μ and of w_j V p, without a_j.",
-        true="The parts of G(μ)' and of G have a_j in them. Without it neurons of either sign cancel.",
-        severity="misprint",
-        repair="a_j before w_j, as in Corollary F.12.",
-        version=VERSION,
     ),
     Erratum(
         name="vocabulary",
@@ -129,7 +98,6 @@ ERRATA: tuple[Erratum, ...] = (
         repair="d >= 163. (The phases are seen with either.)",
         measure="share of the places of irrelevant words whose word has another place too",
         shows=errata_shown.shows_vocabulary,
-        version=VERSION,
     ),
     Erratum(
         name="more_neurons",
@@ -142,7 +110,6 @@ ERRATA: tuple[Erratum, ...] = (
         measure="share of the a_j w_j W_V μ, μ one of μ1 and μ2, that fall at the start; Appendix A, then m=2^20, "
         "m1=256, Condition 1; four starts",
         shows=errata_shown.shows_more_neurons,
-        version=VERSION,
     ),
     Erratum(
         name="output_scale",
@@ -155,16 +122,6 @@ ERRATA: tuple[Erratum, ...] = (
         repair="Draw a by Kaiming's rule too.",
         measure="largest change of a training output in the first step",
         shows=errata_shown.shows_output_scale,
-        version=VERSION,
-    ),
-    Erratum(
-        name="transposes",
-        where="Lemma C.3; Lemma F.11, proof; Lemma F.16, second item; proof of Corollary F.17",
-        printed="ν W_V^T W_V μ with a column ν; ν^T W_K W_Q μ.",
-        true="ν^T W_V^T W_V μ and ν^T W_K^T W_Q μ. As printed the products do not exist, the second one unless m = d.",
-        severity="misprint",
-        repair="Transpose ν, and W_K.",
-        version=VERSION,
     ),
     Erratum(
         name="gaussian_tail",
@@ -177,16 +134,6 @@ ERRATA: tuple[Erratum, ...] = (
         measure="share of starts with some |w_j V p_l| above the bound, less δ=0.1; m=256, m1=128, n=60, L=5, 60 "
         "starts",
         shows=errata_shown.shows_gaussian_tail,
-        version=VERSION,
-    ),
-    Erratum(
-        name="neuron_range",
-        where="Lemma C.1; proof of Lemma D.8; Definition E.2; Corollary E.13; Theorem E.26",
-        printed="Neurons are numbered by j in [m].",
-        true="By j in [m1]. (Lemma C.1 announces j and goes on with j1.)",
-        severity="misprint",
-        repair="[m1] for [m].",
-        version=VERSION,
     ),
     Erratum(
         name="one_sixth",
@@ -197,7 +144,6 @@ ERRATA: tuple[Erratum, ...] = (
         repair="1/6.",
         measure="relative deviation of the factor of |w_j|² + |v(μ1)|² where F(0) = 0; m=2^20",
         shows=errata_shown.shows_one_sixth,
-        version=VERSION,
     ),
     Erratum(
         name="queries",
@@ -209,55 +155,6 @@ ERRATA: tuple[Erratum, ...] = (
         repair="sqrt(L) for 1/sqrt(L).",
         measure="chance that ε2 of μ1 is above the bound, less δ=0.1; L=1e5, n=L², m=1e12, F(0)=0",
         shows=errata_shown.shows_queries,
-        version=VERSION,
-    ),
-    Erratum(
-        name="word_sign",
-        where="proof of Lemma E.6; proof of Theorem E.15",
-        printed="d(a_j w_j W_V μ)/dt is set equal to what Lemma C.1 gives for w_j W_V μ.",
-        true="a_j times that. For neurons with a_j = −1 the sign is the other one; the bounds do not care.",
-        severity="misprint",
-        repair="Multiply the right-hand sides by a_j.",
-        version=VERSION,
-    ),
-    Erratum(
-        name="leftovers",
-        where="proofs of Lemmas E.9, E.11 and E.16",
-        printed="Derivatives of an activation at (i, l, j) and a factor α, neither of which is defined. (Nor is the "
-        "set U of Lemma C.2; E.11's last line has an L that its statement does not.)",
-        true="The MLP is linear, and a flow has no step size: both are 1. With ReLU the lemmas would be about "
-        "another network.",
-        severity="misprint",
-        repair="Remove both; U = {μ1, μ2, μ3}.",
-        version=VERSION,
-    ),
-    Erratum(
-        name="common_value",
-        where="proof of Lemma E.16, first display",
-        printed="The rate of the common token has |v(μ1)|².",
-        true="|v(μ3)|², as in the lines below.",
-        severity="misprint",
-        repair="μ3 for μ1.",
-        version=VERSION,
-    ),
-    Erratum(
-        name="uniform_error",
-        where="proof of Lemma E.16, the bound by 2F + O(1/m)",
-        printed="p_l is between 1/L − 1/L² and 1/L + 1/L² in one line, within 1/(L m) of 1/L in the next, and the "
-        "first is to be bounded by the second.",
-        true="1/(L m) by Corollary D.2. 1/L² would leave F + 1/(2L), not small as m grows.",
-        severity="misprint",
-        repair="1/(L m) for 1/L².",
-        version=VERSION,
-    ),
-    Erratum(
-        name="common_time",
-        where="Lemma E.17",
-        printed="For t <= T1, a bound on the rate of the common token at time 0.",
-        true="At time t. The rate at 0 nearly vanishes, and says nothing of later ones.",
-        severity="misprint",
-        repair="(t) for (0).",
-        version=VERSION,
     ),
     Erratum(
         name="neither_delay",
@@ -271,46 +168,6 @@ ERRATA: tuple[Erratum, ...] = (
         measure="deviation of the exponent in F of the time at which G(μ3) passes zero from F, 1e-10 and 1e-8, all "
         "outputs being F; n = infinity",
         shows=errata_shown.shows_neither_delay,
-        version=VERSION,
-    ),
-    Erratum(
-        name="slope_sign",
-        where="proof of Theorem E.19, above Eq. (8)",
-        printed="At t', twice the derivative in F of the sum of g over I1, less that over I4, is positive.",
-        true="g falls with y F, so that both terms are negative as printed. What Eq. (8) needs is this of their sizes, "
-        "and per unit of −G(μ1)' it is just that. (Above, G(μ3)' lacks a minus in the condition G(μ1)' >= G(μ3)'.)",
-        severity="misprint",
-        repair="Absolute values of both derivatives.",
-        version=VERSION,
-    ),
-    Erratum(
-        name="balance_factor",
-        where="proof of Theorem E.19, below Eq. (8)",
-        printed="That G(μ1)' + (1 + L) G(μ3)' falls shows −G(μ3)' >= (1 + L) G(μ1)' from some time on. (L, the number "
-        "of tokens, is a small constant here.)",
-        true="It shows −G(μ3)' >= G(μ1)'/(1 + L), less than what Eq. (8) starts from. The factor belongs to G(μ1)'.",
-        severity="misprint",
-        repair="(1 + L) before the sum over I1 less that over I2.",
-        version=VERSION,
-    ),
-    Erratum(
-        name="margin_sign",
-        where="Corollary E.20",
-        printed="T' is when all sentences with one signal have F >= C.",
-        true="−F >= C. Their labels are −1: F reaches a small C early in Phase 1 while their loss rises.",
-        severity="misprint",
-        repair="−F for F.",
-        version=VERSION,
-    ),
-    Erratum(
-        name="eq_9",
-        where="proof of Lemma E.23, Eq. (9), middle line",
-        printed="The change of a sum over neurons is at most the largest change of one.",
-        true="m1 times that, as the next display has it. The a_j w_j W_V μ all move the same way, so that m1 is "
-        "not far from being reached.",
-        severity="misprint",
-        repair="m1 before the maximum.",
-        version=VERSION,
     ),
     Erratum(
         name="phase_1_softmax",
@@ -323,7 +180,6 @@ ERRATA: tuple[Erratum, ...] = (
         repair="1/m for 1/sqrt(m).",
         measure="deviation of the exponent in m of the largest dp/dt among μ1, μ2, μ3 at τ = 5, m=2^18 and 2^30",
         shows=errata_shown.shows_phase_1_softmax,
-        version=VERSION,
     ),
     Erratum(
         name="word_contribution",
@@ -337,46 +193,6 @@ ERRATA: tuple[Erratum, ...] = (
         measure="growth of this part from τ = 1e4 to 1e8, then its deviation from (1 − γ) ln 1e4; μ1 only, n=60, L=5, "
         "seven numbers",
         shows=errata_shown.shows_word_contribution,
-        version=VERSION,
-    ),
-    Erratum(
-        name="ratio_swap",
-        where="proof of Lemma F.5, where Eq. (12) is set to equality",
-        printed="I3's factor stands with the rate of I2's margins, and I2's factor with that of I3's. (In the third "
-        "line a −1 beside the quotient of factors is lost, and is back in the last.)",
-        true="Each with its own. This turns the sign of the difference, which the final ± hides.",
-        severity="misprint",
-        repair="Exchange the sums over I2 and I3 in the two brackets: the ratio is 1 + (quotient − 1) (...)/sum over "
-        "I3, with I3 in the last place of (...).",
-        version=VERSION,
-    ),
-    Erratum(
-        name="derivative_bound",
-        where="proof of Lemma F.6, the bounds on the sum of g'",
-        printed="−g' is between g times the least and g times the largest 1/(1 + exp(y F)).",
-        true="1/(1 + exp(−y F)): −g' = g (1 − g), nearly g where margins are large and not g².",
-        severity="misprint",
-        repair="−y F, as in the proof of Lemma F.5.",
-        version=VERSION,
-    ),
-    Erratum(
-        name="quadratic",
-        where="proof of Lemma F.6, c/a",
-        printed="c/a is 2 up to small terms.",
-        true="−2: a and c have opposite signs. The root below is right with −2, and for n = infinity tends to 1/12 + "
-        "17/12 = 3/2; with 2 it would not be real. (The rate of I4's margins above bears the index of I1.)",
-        severity="misprint",
-        repair="−2.",
-        version=VERSION,
-    ),
-    Erratum(
-        name="loss_rate",
-        where="proof of Theorem F.8, first display",
-        printed="The rate of the training loss is the sum over sentences.",
-        true="The mean, as further below.",
-        severity="misprint",
-        repair="1/n before the sum.",
-        version=VERSION,
     ),
     Erratum(
         name="log_time",
@@ -389,7 +205,6 @@ ERRATA: tuple[Erratum, ...] = (
         measure="share of moments from T1 to τ = 1e4 at which the sum has grown and the bound is not positive; "
         "m=2^14, n=24, L=3",
         shows=errata_shown.shows_log_time,
-        version=VERSION,
     ),
     Erratum(
         name="word_scores",
@@ -403,7 +218,6 @@ ERRATA: tuple[Erratum, ...] = (
         measure="share of these rates that are negative beyond the smaller term, then of those beyond the sum of both "
         "terms; τ = 1e3, m=2^30, n=24, L=3",
         shows=errata_shown.shows_word_scores,
-        version=VERSION,
     ),
     Erratum(
         name="phase_2_softmax",
@@ -414,7 +228,6 @@ ERRATA: tuple[Erratum, ...] = (
         repair="1/m for 1/sqrt(m) in all three displays.",
         measure="deviation of the exponent in m of dp/dt over the loss times σ0² m at τ = 1e3, m=2^18 and 2^30",
         shows=errata_shown.shows_phase_2_softmax,
-        version=VERSION,
     ),
     Erratum(
         name="word_attention",
@@ -426,7 +239,6 @@ ERRATA: tuple[Erratum, ...] = (
         repair="O(1/L) of the main rate, for words and for all other keys; the corollary's last display stands.",
         measure="relative deviation from the ratio of both rates, n = infinity, L=5, m=1e9, τ=1e7",
         shows=errata_shown.shows_word_attention,
-        version=VERSION,
     ),
     Erratum(
         name="bernstein",
@@ -439,6 +251,6 @@ ERRATA: tuple[Erratum, ...] = (
         repair="min{t²/(4 S), 3 t/(4 M)}.",
         measure="ln P[Z > t] beyond the logarithm of the bound; 10000 centred coins of chance 0.01, t=99",
         shows=errata_shown.shows_bernstein,
-        version=VERSION,
     ),
+    *misprints(Path(__file__).with_name("misprints.tsv")),
 )

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from saddlescope.core.experiment import Erratum
+from pathlib import Path
+
+from saddlescope.core.experiment import Erratum, misprints
 
 from . import errata_shown
 
 VERSION = "arXiv v1 (2306.07042, June 2023)"
+"""Of the paper that was read."""
 
 ERRATA: tuple[Erratum, ...] = (
-    Erratum(
-        name="sample_spaces",
-        where="section 2, below the definition of L",
-        printed="A sample (x, y) lies in R^{d_y} x R^{d_x}.",
-        true="In R^{d_x} x R^{d_y}: the loss and h of Definition 3.1 take y and x from these.",
-        severity="misprint",
-        repair="Exchange the two spaces.",
-        version=VERSION,
-    ),
     Erratum(
         name="bounded_data",
         where="section 2, Assumption 2.1; section 5, toy models",
@@ -30,25 +24,6 @@ ERRATA: tuple[Erratum, ...] = (
         measure="share of 20000 fresh samples beyond the largest norm of 40 training samples; then of the training "
         "samples themselves",
         shows=errata_shown.shows_bounded_data,
-        version=VERSION,
-    ),
-    Erratum(
-        name="eq4",
-        where="section 4, Eq. (4), second line",
-        printed="g is the mean of minus Dl^T Dh^T, a column of d_out entries times a p x d_out matrix.",
-        true="Dh^T Dl^T, as the proof of Lemma D.7 has it.",
-        severity="misprint",
-        repair="Exchange the two factors.",
-        version=VERSION,
-    ),
-    Erratum(
-        name="lemma_4_1",
-        where="section 4.1, proof of Lemma 4.1",
-        printed="d(u² − v²)/dt = u v g − u v g.",
-        true="2 u v g − 2 u v g. The difference is zero either way.",
-        severity="misprint",
-        repair="Insert the factor 2.",
-        version=VERSION,
     ),
     Erratum(
         name="b0",
@@ -61,35 +36,6 @@ ERRATA: tuple[Erratum, ...] = (
         measure="relative deviation of T_1 by Eq. (8) and (9) from the flow of u and v of a small head: difference of "
         "the times at which |p| = 0.05 is passed at alpha = 1e-16 and 1e-8, per log(1/alpha)",
         shows=errata_shown.shows_b0,
-        version=VERSION,
-    ),
-    Erratum(
-        name="theta_space",
-        where="Algorithm 1, line 1; Assumptions 4.4 and C.3; Theorems 4.5 and C.4; sections C.5, C.7, C.8",
-        printed="theta^0, psi(t) and theta(t) lie in R^p. (The time tau of Assumption 4.4 is a function of a psi with "
-        "a tilde that occurs nowhere else.)",
-        true="In R^{2p}, since theta = (u, v). (Assumption C.3 has tau of the entry i_k of u with a tilde.)",
-        severity="misprint",
-        repair="R^{2p} throughout.",
-        version=VERSION,
-    ),
-    Erratum(
-        name="eq11_index",
-        where="section 4.1.2, the start of psi^k above Eq. (11); section C.1",
-        printed="The newcomer i_k starts with v = sgn(g_i) u, i being no index of anything.",
-        true="v = sgn(g_{i_k}) u. With the other sign it dies out again.",
-        severity="misprint",
-        repair="i_k for i.",
-        version=VERSION,
-    ),
-    Erratum(
-        name="sign_length",
-        where="section 4.2, first paragraph",
-        printed="The vector of signs s^k has k entries.",
-        true="p, as in section C.1: it multiplies u^k.",
-        severity="misprint",
-        repair="p for k in the exponent.",
-        version=VERSION,
     ),
     Erratum(
         name="a42_start",
@@ -102,16 +48,6 @@ ERRATA: tuple[Erratum, ...] = (
         measure="linear network, v = −u in the first coordinate, alpha = 1e-8, t between T_1 and T_2: relative "
         "distance of p_1 from theta^1; then with |u| and |v| apart",
         shows=errata_shown.shows_a42_start,
-        version=VERSION,
-    ),
-    Erratum(
-        name="a42_index",
-        where="section 4.2, Assumption 4.2; Assumption C.1",
-        printed="i_k is the only minimiser of Delta_k(i_k) over i.",
-        true="Of Delta_k(i). What is printed does not depend on i.",
-        severity="misprint",
-        repair="i for i_k in the argument.",
-        version=VERSION,
     ),
     Erratum(
         name="a43",
@@ -125,7 +61,6 @@ ERRATA: tuple[Erratum, ...] = (
         measure="the c with which a point passes that is not even stationary (0: it does not); linear network, p_1 "
         "halfway to its coefficient",
         shows=errata_shown.shows_a43,
-        version=VERSION,
     ),
     Erratum(
         name="theorem_sign",
@@ -139,7 +74,6 @@ ERRATA: tuple[Erratum, ...] = (
         measure="relative distance of (u, v) from theta^2, then of u*v from its; mean of eight Gaussian starts of the "
         "linear network, alpha = 1e-12",
         shows=errata_shown.shows_theorem_sign,
-        version=VERSION,
     ),
     Erratum(
         name="heads",
@@ -154,7 +88,6 @@ ERRATA: tuple[Erratum, ...] = (
         measure="entries that enter beyond one in stage 1 of Algorithm 1, one layer of two heads; then of the sum over "
         "heads",
         shows=errata_shown.shows_heads,
-        version=VERSION,
     ),
     Erratum(
         name="descent",
@@ -166,7 +99,6 @@ ERRATA: tuple[Erratum, ...] = (
         repair="Full batches, which is what the gradient flow of the theory is the limit of.",
         measure="relative deviation of −dL/dp on a batch of 8 from that on all 40 samples; then on a batch of all",
         shows=errata_shown.shows_descent,
-        version=VERSION,
     ),
     Erratum(
         name="eigenvalues",
@@ -179,7 +111,6 @@ ERRATA: tuple[Erratum, ...] = (
         measure="relative deviation of the |eigenvalues| from the singular values of a change of W_K W_Q^T, d = 8; "
         "then of the roots of the eigenvalues of the matrix times its transpose",
         shows=errata_shown.shows_eigenvalues,
-        version=VERSION,
     ),
     Erratum(
         name="app_a_difference",
@@ -192,7 +123,6 @@ ERRATA: tuple[Erratum, ...] = (
         measure="share of stages at which g_i(theta^k) = 0 for a coordinate of the set; five stages of a head of which "
         "one entry leaves",
         shows=errata_shown.shows_app_a_difference,
-        version=VERSION,
     ),
     Erratum(
         name="no_leaver",
@@ -205,7 +135,6 @@ ERRATA: tuple[Erratum, ...] = (
         measure="share of stages at which a coordinate leaves; then at which one leaves with g_i = 0; d=14, n=6, "
         "160 samples, five stages",
         shows=errata_shown.shows_no_leaver,
-        version=VERSION,
     ),
     Erratum(
         name="fig9_weights",
@@ -218,7 +147,6 @@ ERRATA: tuple[Erratum, ...] = (
         measure="distance from the plateau at the end as a share of that after the noise of 0.05, of (u, v), then of "
         "u*v; second plateau of a head, support alone",
         shows=errata_shown.shows_fig9_weights,
-        version=VERSION,
     ),
     Erratum(
         name="fig9_threshold",
@@ -231,44 +159,6 @@ ERRATA: tuple[Erratum, ...] = (
         measure="relative distance of p from that of the undisturbed run, time 6 after the noise; linear network on "
         "theta^1, the next coordinate at 2e-5",
         shows=errata_shown.shows_fig9_threshold,
-        version=VERSION,
-    ),
-    Erratum(
-        name="stable_rank",
-        where="Appendix B, first paragraph",
-        printed="The stable rank is |s|_F² / |s|_2² of the spectrum s.",
-        true="Of the matrix. For a vector both norms are the same, and the ratio is 1.",
-        severity="misprint",
-        repair="The norms of the matrix: Σ s_i² / max s_i².",
-        version=VERSION,
-    ),
-    Erratum(
-        name="captions",
-        where="captions of Fig. 11, 13 and 15",
-        printed="Panels (a) to (c) show W_K W_Q^T, (d) and (e) W_V W_O^T.",
-        true="(d) to (f); there are six panels.",
-        severity="misprint",
-        repair="(d) - (f).",
-        version=VERSION,
-    ),
-    Erratum(
-        name="section_c3",
-        where="section C.3",
-        printed="u may be made positive by multiplying u by sgn(u) and v by sgn(v), which leaves u*v.",
-        true="That gives |u*v|. Both have to be multiplied by sgn(u).",
-        severity="misprint",
-        repair="sgn(u) for sgn(v).",
-        version=VERSION,
-    ),
-    Erratum(
-        name="lemma_c5",
-        where="section C.6.1, end of the proof of Lemma C.5",
-        printed="The loss never falls along the gradient flow.",
-        true="It never rises; this is what the contradiction needs. (The proof also writes z^k for u^k, and defines t* "
-        "by an infimum in which t* stands itself.)",
-        severity="misprint",
-        repair="Nonincreasing.",
-        version=VERSION,
     ),
     Erratum(
         name="lemma_c6",
@@ -281,27 +171,6 @@ ERRATA: tuple[Erratum, ...] = (
         measure="share of the coordinates whose sign differs, halfway through the first plateau of a head at "
         "alpha = 1e-4; then of those with g_i(theta^0) other than 0",
         shows=errata_shown.shows_lemma_c6,
-        version=VERSION,
-    ),
-    Erratum(
-        name="lemma_c7",
-        where="section C.6.1, first line of the proof of Lemma C.7",
-        printed="Suppose for contradiction that t_{k+1} < T_{k+1} + epsilon, the claim itself. (Further down, b^t is "
-        "b^k and the second epsilon with a bar has the index k.)",
-        true="Suppose that t_{k+1} >= T_{k+1} + epsilon.",
-        severity="misprint",
-        repair="Turn the sign round.",
-        version=VERSION,
-    ),
-    Erratum(
-        name="lemma_c8_interval",
-        where="section C.6.1, proof of Lemma C.8, first case",
-        printed="log_alpha w lies in (−c/2, 2 − c/2), whence |u| and |v| are at most alpha^{c/4}. (The line above the "
-        "cases subtracts a set from a number.)",
-        true="In (c/2, 2 − c/2): below zero w is large, and Lemma D.1 does not apply.",
-        severity="misprint",
-        repair="c/2 for −c/2.",
-        version=VERSION,
     ),
     Erratum(
         name="lemma_c8_sign",
@@ -314,17 +183,6 @@ ERRATA: tuple[Erratum, ...] = (
         measure="share with v <= 0 of points with u > |v| closer to zero than 0.01, alpha = 1e-32; then of those with "
         "log_alpha w < 1/2",
         shows=errata_shown.shows_lemma_c8_sign,
-        version=VERSION,
-    ),
-    Erratum(
-        name="lemma_c9",
-        where="section C.6.1, proof of Lemma C.9",
-        printed="w of the winner lies in (c, 2 − c) until T_{k+1} − epsilon. (A line earlier b is said to equal a "
-        "negative g where it equals 2.)",
-        true="log_alpha w does; w itself is as small as alpha^c.",
-        severity="misprint",
-        repair="log_alpha w for w.",
-        version=VERSION,
     ),
     Erratum(
         name="lemma_c10",
@@ -338,26 +196,6 @@ ERRATA: tuple[Erratum, ...] = (
         measure="share of the entries of W_K W_Q^T whose v changes its sign in the first move of a head, 64 starts; "
         "then whose u changes by more than the factor by which w does",
         shows=errata_shown.shows_lemma_c10,
-        version=VERSION,
-    ),
-    Erratum(
-        name="section_c8",
-        where="section C.8, last lines",
-        printed="The gradient of the loss is (v*g, u*g). (A union of intervals also begins at t_k where t_{k+1} is "
-        "meant, and a ball has a vector for its radius.)",
-        true="Minus that, by Eq. (3) and (4). Lipschitz continuity does not care.",
-        severity="misprint",
-        repair="Insert the sign.",
-        version=VERSION,
-    ),
-    Erratum(
-        name="lemma_d2",
-        where="section D.1, proof of Lemma D.2",
-        printed="log_alpha w < −c gives u > alpha^{−c} − alpha^{2 − c/2}. (At the end u has alpha for its argument.)",
-        true="Half of that: u = (w + (u − v))/2. For small alpha it exceeds 1 all the same.",
-        severity="misprint",
-        repair="Insert the factor 1/2.",
-        version=VERSION,
     ),
     Erratum(
         name="lemma_d4",
@@ -371,27 +209,6 @@ ERRATA: tuple[Erratum, ...] = (
         measure="share of the coordinates off the support with b in {0, 2} that are not in the set; two coordinates, "
         "the first with a double well",
         shows=errata_shown.shows_lemma_d4,
-        version=VERSION,
     ),
-    Erratum(
-        name="lemma_d7_network",
-        where="section D.3, Lemma D.7, first line",
-        printed="The network is h(x; u*u).",
-        true="h(x; u*v), as Definition 3.1 and the lemma's proof have it.",
-        severity="misprint",
-        repair="v for the second u.",
-        version=VERSION,
-    ),
-    Erratum(
-        name="lemma_d7_ball",
-        where="section D.3, Lemma D.7",
-        printed="For every R there is K_R that bounds the Lipschitz constants on the ball of radius K_R. (In the "
-        "second line R and theta are exchanged as indices.)",
-        true="On the ball of radius R, as in Lemmas D.5 and D.6. As printed R is idle, and a K that bounds the "
-        "constants on its own ball need not exist: for (u v − 2)²/2 that of the gradient on B(0, K) is above K for "
-        "every K.",
-        severity="misprint",
-        repair="B(0, R).",
-        version=VERSION,
-    ),
+    *misprints(Path(__file__).with_name("misprints.tsv")),
 )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from saddlescope.core.experiment import Erratum
+from pathlib import Path
+
+from saddlescope.core.experiment import Erratum, misprints
 
 from . import errata_shown
 
 VERSION = "the short version with appendices A to E, equations (1) to (51)"
+"""Of the paper that was read."""
 
 ERRATA: tuple[Erratum, ...] = (
     Erratum(
@@ -20,7 +23,6 @@ ERRATA: tuple[Erratum, ...] = (
         repair="Assume HR >= D, as all the paper's figures do.",
         measure="relative error of the number of reachable functions, D=4, H=2, R=1",
         shows=errata_shown.shows_fixed_point_count,
-        version=VERSION,
     ),
     Erratum(
         name="repeated_eigenvalues",
@@ -34,7 +36,6 @@ ERRATA: tuple[Erratum, ...] = (
         measure="one head turned from e_1 to e_2: where its velocity is below 1e-12, the largest relative distance of "
         "its map from all 2^D listed ones; eigenvalues 0.35, 0.35, 0.15, 0.15 against 0.4, 0.3, 0.2, 0.1",
         shows=errata_shown.shows_repeated_eigenvalues,
-        version=VERSION,
     ),
     Erratum(
         name="c3",
@@ -48,7 +49,6 @@ ERRATA: tuple[Erratum, ...] = (
         measure="at the example: the smaller of the shares of k and q outside the span (zero if (C3) held); then the "
         "larger of the head's velocity and the left-hand side of Eq. (49)",
         shows=errata_shown.shows_c3,
-        version=VERSION,
     ),
     Erratum(
         name="signs",
@@ -60,7 +60,6 @@ ERRATA: tuple[Erratum, ...] = (
         repair="k = sgn(v) q, Eq. (7) for |v|: the ansatz up to the symmetry (v, k) -> (−v, −k).",
         measure="max |k − q| / |k| over the grown heads of four flows from init_scale 0.01; then |k − sgn(v) q| / |k|",
         shows=errata_shown.shows_signs,
-        version=VERSION,
     ),
     Erratum(
         name="later_plateaus",
@@ -75,7 +74,6 @@ ERRATA: tuple[Erratum, ...] = (
         measure="share of successive plateaus that do not last longer, 16 seeds at init_scale 1e-3; then of "
         "successive departure times from the same weights with q = sgn(v) k",
         shows=errata_shown.shows_later_plateaus,
-        version=VERSION,
     ),
     Erratum(
         name="large_n",
@@ -88,7 +86,6 @@ ERRATA: tuple[Erratum, ...] = (
         repair="Keep the limit N -> ∞, or state Eq. (5) and (8), which hold for every N.",
         measure="E(ŷ_q − least squares)² / E(y_q²) at M_D for N=31, as in the figures; then for N=10^6",
         shows=errata_shown.shows_large_n,
-        version=VERSION,
     ),
     Erratum(
         name="rank_divides",
@@ -102,7 +99,6 @@ ERRATA: tuple[Erratum, ...] = (
         measure="share of m = 0..7 and R = 2, 3, 4 (Fig. 2's spectrum) for which the criterion disagrees with "
         "the curvature: M_m has no growing linear mode",
         shows=errata_shown.shows_rank_divides,
-        version=VERSION,
     ),
     Erratum(
         name="eq9",
@@ -114,34 +110,6 @@ ERRATA: tuple[Erratum, ...] = (
         repair="Set the label in the last of the n columns to zero.",
         measure="mean |∂ŷ_n/∂y_n| at M_D, n = 2..31, one sequence",
         shows=errata_shown.shows_eq9,
-        version=VERSION,
-    ),
-    Erratum(
-        name="eq10",
-        where="section B.3, Eq. (10)",
-        printed="The inverse is that of E[((1/N) x_n x_nᵀ)²], a single token.",
-        true="It is that of E(Λ̂²) with Λ̂ = (1/N) Σ_n x_n x_nᵀ; Eq. (11) follows from this.",
-        severity="misprint",
-        repair="Insert the sum over n.",
-        version=VERSION,
-    ),
-    Erratum(
-        name="eq14",
-        where="section C.1, Eq. (14); the same in section E.1",
-        printed="The lower left block of X Xᵀ/N is (1/N) Σ_n y_n xᵀ, x without an index.",
-        true="(1/N) Σ_n y_n x_nᵀ = βᵀ.",
-        severity="misprint",
-        repair="Insert the index n.",
-        version=VERSION,
-    ),
-    Erratum(
-        name="eq16",
-        where="section C.1, Eq. (16), second line",
-        printed="The double sum over n ≠ n' has the factor (N² − N)/N², the sum over n the factor N/N².",
-        true="Both have 1/N²: the sums have N² − N and N terms already. The third line is right.",
-        severity="misprint",
-        repair="1/N² before both sums, or averages in place of sums.",
-        version=VERSION,
     ),
     Erratum(
         name="eq24c",
@@ -152,27 +120,6 @@ ERRATA: tuple[Erratum, ...] = (
         repair="q kᵀ for k qᵀ, as in the right-hand side of Eq. (45c).",
         measure="relative deviation from −½ ∂L/∂q by differences of the loss, three random heads",
         shows=errata_shown.shows_eq24c,
-        version=VERSION,
-    ),
-    Erratum(
-        name="eq30",
-        where="section D.4, Eq. (30), third line to last",
-        printed="The loss is E(x_qᵀ B B x_q) with B = I − Λ̂ Σ_{d in S} (λ_d/a_d) e_d e_dᵀ, later with the square of "
-        "the sum.",
-        true="It is E(x_qᵀ Bᵀ B x_q); B is not symmetric. The evaluation that follows takes the transpose, so Eq. "
-        "(29) is right.",
-        severity="misprint",
-        repair="Transpose the first factor.",
-        version=VERSION,
-    ),
-    Erratum(
-        name="eq37",
-        where="section D.5.2, Eq. (37), first line",
-        printed="The integrand is 1/(v² − (a/λ) v²).",
-        true="1/(v² − (a/λ) v⁵), as Eq. (36) has it. The antiderivative in the second line is that of v⁵.",
-        severity="misprint",
-        repair="v⁵ for the second v².",
-        version=VERSION,
     ),
     Erratum(
         name="eq38",
@@ -189,25 +136,6 @@ ERRATA: tuple[Erratum, ...] = (
         measure="median |t_1 printed / t_1 − 1| over 16 seeds at init_scale 1e-6, where it would have to be small; "
         "then of the repaired t_1 against integrated flows, four seeds at init_scale 0.01",
         shows=errata_shown.shows_eq38,
-        version=VERSION,
-    ),
-    Erratum(
-        name="d6_numbering",
-        where="section D.6.1, first paragraph",
-        printed="On the m-th plateau m heads have grown.",
-        true="m − 1 heads, as in Eq. (6) and the rest of the paper: the (m+1)-th plateau is at M_m.",
-        severity="misprint",
-        repair="Read: the (m+1)-th plateau.",
-        version=VERSION,
-    ),
-    Erratum(
-        name="eq40",
-        where="section D.6.1, Eq. (40), third term",
-        printed="Along learned eigenvectors both k and q equal the sum of the components of k and q.",
-        true="Each keeps its own component: the term is Σ_{d <= m} [e_d e_dᵀ k; e_d e_dᵀ q] at t_m.",
-        severity="misprint",
-        repair="Replace the term; nothing that follows uses it.",
-        version=VERSION,
     ),
     Erratum(
         name="equal_norms",
@@ -220,16 +148,6 @@ ERRATA: tuple[Erratum, ...] = (
         measure="| |k|² − v² | / (|k|² + v²), median over the grown heads of four flows from init_scale 0.01: largest "
         "during training, then at the end",
         shows=errata_shown.shows_equal_norms,
-        version=VERSION,
-    ),
-    Erratum(
-        name="e1_block",
-        where="section E.1, first display",
-        printed="The lower right block of X Xᵀ/N is (1/N) Σ_n y_n xᵀ, a row.",
-        true="The number (1/N) Σ_n y_n² = wᵀ Λ̂ w, as in Eq. (14) and in the display's next line.",
-        severity="misprint",
-        repair="y_n² for y_n xᵀ.",
-        version=VERSION,
     ),
     Erratum(
         name="e1_population",
@@ -242,17 +160,6 @@ ERRATA: tuple[Erratum, ...] = (
         measure="largest velocity of the zero blocks over that of the others at the start, P=1000; then with the "
         "mirror images added",
         shows=errata_shown.shows_e1_population,
-        version=VERSION,
-    ),
-    Erratum(
-        name="eq45c",
-        where="section E.2, Eq. (45c), middle",
-        printed="The query moves by v kᵀ E(β (y_q − ŷ_q) x_q): inside the expectation two columns are multiplied. "
-        "(In all of Eq. (45) the sums also reuse the index i of the head in question.)",
-        true="By v E(x_q (y_q − ŷ_q) βᵀ) k, as in Eq. (22c). The right-hand side of Eq. (45c) is correct.",
-        severity="misprint",
-        repair="Transpose as in Eq. (22c); i' for the summed index, as in Eq. (24).",
-        version=VERSION,
     ),
     Erratum(
         name="fig7",
@@ -265,7 +172,6 @@ ERRATA: tuple[Erratum, ...] = (
         measure="largest relative difference of the plateau losses of Eq. (5) from those of Fig. 1; they do not "
         "depend on H",
         shows=errata_shown.shows_fig7,
-        version=VERSION,
     ),
     Erratum(
         name="e5",
@@ -278,16 +184,6 @@ ERRATA: tuple[Erratum, ...] = (
         measure="relative change of the time to leave M_0 when Λ is doubled, from the same weights, eigenvalues 0.35, "
         "0.35, 0.15, 0.15; then in units of λ^-2",
         shows=errata_shown.shows_e5,
-        version=VERSION,
     ),
-    Erratum(
-        name="eq51",
-        where="section E.6, Eq. (51); the same in section D.7",
-        printed="d(kᵀk)/dt = 2 E(−kᵀ dL/dŷ dŷ/dk), and likewise for q and v.",
-        true="The flow along −½ ∂L/∂W has half of that, over τ. All three are off by the same factor, so Eq. (44) and "
-        "(50) hold. (Two of the gradients also lack the index r.)",
-        severity="misprint",
-        repair="1/τ in place of the factor 2.",
-        version=VERSION,
-    ),
+    *misprints(Path(__file__).with_name("misprints.tsv")),
 )

@@ -26,6 +26,9 @@ def eq3() -> tuple[float, float]:
     return printed, repaired
 
 
+VERSION = "v1"
+"""Of the paper that was read."""
+
 ERRATA = (
     Erratum(
         name="eq3",
@@ -36,6 +39,5 @@ ERRATA = (
         repair="divide by 2",
         measure="relative error of the time, s = 2",
         shows=eq3,
-        version="v1",
     ),
 )
