@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, CycloptsError, Parameter
 
 from . import __version__, instrument
-from .console import Json, check_files, open_streams
-from .console import print_result as _print
+from .console import Json, check_files, open_streams, print_result as _print, say
 from .core.compilation import keep_compiled
 from .core.errors import BadArgument, OnlyHelped
+from .core.files import CannotWrite
 from .core.progress import progress
-from .interrupt import hear_every_interrupt, leave_at_once
+from .interrupt import Terminated, hear_every_interrupt, leave_at_once
 
 if TYPE_CHECKING:
     from .core.run import Run
@@ -38,8 +38,8 @@ Seeds = Annotated[int | None, Parameter(help="Run seeds 0..N-1 instead; --json t
 Out = Annotated[Path | None, Parameter(help="Write the trajectory (.nc or .csv); for predict the stages (.csv).")]
 Plot = Annotated[Path | None, Parameter(help="Draw the loss with the predicted plateaus (.png, .svg, .pdf).")]
 
-INTERRUPTED = 130
-"""Exit code of a command that Ctrl-C ended: 128 + SIGINT, as shells have it."""
+INTERRUPTED, TERMINATED = 130, 143
+"""Exit codes of a command that Ctrl-C or SIGTERM ended: 128 + the signal's number, as shells have it."""
 
 app = App(
     name="saddlescope",
@@ -69,10 +69,10 @@ def list_systems(system: str | None = None, /, *, coverage: bool = False, json: 
         return _print(tables.fields(subject_type(system)), json)
     _print(tables.coverage() if coverage else tables.systems(), json)
     for package, why in broken_packages().items():
-        print(f"note: {package} could not be loaded: {why}", file=sys.stderr)
+        say("note", f"{package} could not be loaded: {why}")
     for found in rooms().values():
         for words in found.broken:
-            print(f"note: {words}", file=sys.stderr)
+            say("note", words)
     return 0
 
 
@@ -139,16 +139,17 @@ def errata(system: str | None = None, /, *, json: Json = False) -> int:
     from .lab.report import erratum_row
     from .show import tables
 
-    chosen = rooms().values() if system is None else [room(system)]
-    found = [(one.name, erratum) for one in chosen for erratum in one.errata]
-    rows, mistakes = [], []
+    chosen = list(rooms().values()) if system is None else [room(system)]
+    found = [(one, erratum) for one in chosen for erratum in one.errata]
+    rows: list[dict[str, Any]] = []
+    mistakes = [words for one in chosen for words in one.broken if words.startswith(f"{one.package}.evidence.errata")]
     with progress("errata") as tick:
-        for number, (name, erratum) in enumerate(found):
-            tick(number / len(found), f"{name}: {erratum.where}")
+        for number, (place, erratum) in enumerate(found):
+            tick(number / len(found), f"{place.name}: {erratum.where}")
             off = off_by(erratum)
             if off["failed"]:
-                mistakes.append(f"erratum {erratum.name} of {name}: {off['failed']}")
-            rows.append({"system": name, **erratum_row(erratum, off)})
+                mistakes.append(f"erratum {erratum.name} of {place.name}: {off['failed']}")
+            rows.append({"system": place.name, **erratum_row(place, erratum, off)})
     _print(rows if json else tables.errata(rows), json)
     return _tell(mistakes)
 
@@ -315,7 +316,7 @@ def stages(
         if rising:
             notes.append("the curve ends well above its start: rises were looked for; --no-rising looks for drops")
     for words in notes:
-        print(f"note: {words}", file=sys.stderr)
+        say("note", words)
     try:
         found = detect_stages(curve.time, curve.loss, noisy=noisy, rising=rising, count=count)
     except ValueError as error:
@@ -375,12 +376,10 @@ def new(
     from .lab.new import new_room
 
     folders = new_room(name, package=package)
-    install = [f"pip install --editable {name}"] if package else []
-    words = [f"wrote {folder}" for folder in folders]
-    words += [
-        "next:",
-        *(f"  {step}" for step in (*install, f"saddlescope check {name}", f"saddlescope reproduce {name}")),
-    ]
+    steps = [f"pip install --editable {name}"] if package else []
+    steps += [f"saddlescope check {name}", f"saddlescope reproduce {name}"]
+    steps.append(f"pytest {name}/tests" if package else f"pytest tests/{name}")
+    words = [*(f"wrote {folder}" for folder in folders), "next:", *(f"  {step}" for step in steps)]
     return _print([str(folder) for folder in folders] if json else words, json)
 
 
@@ -414,7 +413,7 @@ app.command(instrument.series)
 def _tell(mistakes: Sequence[str]) -> int:
     """Made by the authors of rooms: they cost what depends on them alone, and the exit code."""
     for words in mistakes:
-        print(f"error: {words}", file=sys.stderr)
+        say("error", words)
     return 1 if mistakes else 0
 
 
@@ -428,11 +427,11 @@ def _system(name: str, preset: str, settings: list[str] | None) -> Subject:
             raise BadArgument(f"--set takes key=value, got {setting!r}")
         try:
             overrides[key] = jsonlib.loads(value)
-        except jsonlib.JSONDecodeError:
+        except (ValueError, RecursionError):
             overrides[key] = value
     system = subject(name, preset, **overrides)
     for remark in system.spec.remarks():
-        print(f"note: {remark}", file=sys.stderr)
+        say("note", remark)
     return system
 
 
@@ -465,9 +464,9 @@ def _face(
             runs = run_seeds(system, face, range(seeds), solver=solver, tick=tick)
     for one in runs:
         if face != "predict" and one.result != "finished":
-            print(f"note: seed {one.seed}: {one.result}", file=sys.stderr)
+            say("note", f"seed {one.seed}: {one.result}")
         for words in one.prediction.notes if one.prediction and face == "predict" else ():
-            print(f"note: {words}", file=sys.stderr)
+            say("note", words)
     if out is not None:
         from .lab.export import write_runs
 
@@ -526,7 +525,7 @@ def _draw(path: Path, runs: list[Run]) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Entry point. Exit 0: finished; 1: failed; 2: bad argument; 130: interrupted.
+    """Entry point. Exit 0: finished; 1: failed; 2: bad argument; 130: interrupted; 143: terminated.
 
     SADDLESCOPE_DEBUG=1 in the environment shows the traceback of a failure.
     """
@@ -534,25 +533,32 @@ def main(arguments: list[str] | None = None) -> None:
     hear_every_interrupt()
     keep_compiled()
     code = run(sys.argv[1:] if arguments is None else arguments)
-    if code == INTERRUPTED:
+    if code in (INTERRUPTED, TERMINATED):
         leave_at_once(code)
     sys.exit(code)
+
+
+def _failure(error: Exception) -> str:
+    if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):  # the latter is how XLA says it
+        return f"not enough memory: {error}"
+    return str(error) if isinstance(error, CannotWrite) else f"{type(error).__name__}: {error}"
 
 
 def run(arguments: list[str]) -> int:
     try:
         result = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
-        print(f"error: {error}", file=sys.stderr)
+        say("error", error)
         return 2
     except BadArgument as error:
-        print(f"error: {error}", file=sys.stderr)
+        say("error", error)
         return 2
     except OnlyHelped:
         return 0
-    except KeyboardInterrupt:
-        print("interrupted: what was finished is kept, nothing half-written was left behind", file=sys.stderr)
-        return INTERRUPTED
+    except KeyboardInterrupt as error:
+        ended = "terminated" if isinstance(error, Terminated) else "interrupted"
+        print(f"{ended}: what was finished is kept, nothing half-written was left behind", file=sys.stderr)
+        return TERMINATED if isinstance(error, Terminated) else INTERRUPTED
     except BrokenPipeError:
         # The reader (head, less) has had enough; the rest of stdout has nowhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -560,6 +566,6 @@ def run(arguments: list[str]) -> int:
     except (OSError, ImportError, RuntimeError, ValueError, MemoryError) as error:
         if os.environ.get("SADDLESCOPE_DEBUG"):
             raise
-        print(f"error: {type(error).__name__}: {error}", file=sys.stderr)
+        say("error", _failure(error))
         return 1
     return result if isinstance(result, int) else 0

@@ -12,6 +12,7 @@ from scipy.integrate import solve_ivp
 
 import saddlescope as ss
 from saddlescope.core.errors import BadArgument
+from saddlescope.lab.ensemble import FEWEST
 from saddlescope.lab.request import Request
 from saddlescope.systems.gradual_rank import data, from_function, network, reduction
 from saddlescope.systems.gradual_rank.data import Weights
@@ -230,6 +231,13 @@ def own(h, loss: Any = "squared", **kwargs):
 
 def smooth(x, p):
     return jnp.tanh(x @ p) + 0.1 * (x**2) @ p
+
+
+def test_many_seeds_of_a_network_of_ones_own():
+    """A lambda cannot be sent to other processes: its seeds run in this one."""
+    system = own(lambda x, p: smooth(x, p), version="1")
+    runs = ss.run_seeds(system, "predict", range(FEWEST))
+    assert [run.stages for run in runs] == [ss.predict(system, seed).stages for seed in range(FEWEST)]
 
 
 def test_a_network_of_ones_own_is_predicted_and_flowed():

@@ -61,7 +61,10 @@ class Comparison:
 
 
 def compare(system: Subject | str, seed: int = 0, *, tick: Tick = silent) -> Comparison:
-    """Run every face that the system has from the start of `seed`; the result has one `Run` for each, and a table."""
+    """Run every face that the system has from the start of `seed`; the result has one `Run` for each, and a table.
+
+    tick: hears of the progress.
+    """
     chosen = named(system)
     if len(chosen.faces) < 2:
         raise BadArgument(f"{chosen.name} has nothing to compare: it can {', '.join(chosen.faces)}")

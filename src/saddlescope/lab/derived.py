@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from saddlescope.core.claim import NEEDS_FULL, Claim, Verdict, judge
-from saddlescope.core.errors import told
+from saddlescope.core.errors import concerns_all, told_with_place
 from saddlescope.core.experiment import Erratum
 from saddlescope.core.files import remove, write_whole
-from saddlescope.core.room import Room
-from saddlescope.core.room import room as find_room
+from saddlescope.core.room import Room, room as find_room
 from saddlescope.core.run import Run
 
 from .archive import Archive
@@ -181,10 +180,10 @@ def _mistakes(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
     answer["failed"] = ""
     try:
         yield answer
-    except Exception as error:
-        if isinstance(error, (OSError, MemoryError, Damaged)):
+    except (Exception, SystemExit) as error:
+        if isinstance(error, Damaged) or concerns_all(error):
             raise
-        answer["failed"] = told(error)
+        answer["failed"] = told_with_place(error)
 
 
 def failures(answer: Any) -> list[str]:

@@ -11,7 +11,7 @@ from saddlescope.core.run import Run
 from saddlescope.core.subject import Face, Subject
 from saddlescope.core.system import System
 
-from .pool import cores, on_cores
+from .pool import can_travel, cores, on_cores
 from .run import all_at_once, run
 
 FEWEST = 4
@@ -26,7 +26,8 @@ def run_seeds(
 ) -> list[Run]:
     """One face from many seeds, on all cores: runs in the order of `seeds`.
 
-    Flows of a batched system run together, without a prediction each.  solver: of `flow`.
+    Flows of a batched system run together, without a prediction each. A system whose class is defined in the calling
+    script runs in this process alone.  solver: of `flow`.  tick: hears of the progress.
     """
     chosen = named(system)
     chosen.needs_face(face)
@@ -35,7 +36,7 @@ def run_seeds(
     if face == "flow" and len(seeds) >= TOGETHER and _together(chosen):
         job = partial(all_at_once, chosen, solver)
     # Training compiles once per process: one process with a warm cache is faster there.
-    if workers == 1 or len(seeds) < FEWEST or face == "train":
+    if workers == 1 or len(seeds) < FEWEST or face == "train" or not can_travel(job):
         return job(seeds, tick)
     return _on_cores(job, seeds, workers, tick)
 

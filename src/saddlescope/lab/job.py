@@ -54,7 +54,8 @@ def reproduce(
     targets: "SYSTEM" or "SYSTEM:FIGURE"; none means everything.  full: the papers' own size.  out: the folder for the
     page, its figures, and the runs, which are kept: a killed call goes on where it stopped.  workers: runs at a time;
     None: one for each core.  recorded: a folder of recorded runs, which need not be made.  record: a folder that also
-    gets the verdicts, figures and thinned training curves.  note: hears of what went wrong and was mended.
+    gets the verdicts, figures and thinned training curves.  tick: hears of the progress, and
+    note of what went wrong and was mended.
     """
     began = wall.perf_counter()
     if workers is not None and workers < 1:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from saddlescope.core.claim import Claim, Verdict
-from saddlescope.core.claim import judge as judge_claim
+from saddlescope.core.claim import Claim, Verdict, judge as judge_claim
 from saddlescope.core.registry import named
 from saddlescope.core.room import room_of
 from saddlescope.core.subject import Face, Subject
@@ -26,6 +25,6 @@ def claims_of_one_run(system: Subject, face: Face) -> list[Claim]:
 
 
 def judge(system: Subject | str, seed: int = 0) -> list[Verdict]:
-    """Run the flow from one seed; the verdicts on every claim of its room that one flow can decide."""
+    """Run the flow of a system from one seed; the verdicts on every claim of its room that one flow can decide."""
     found = run(named(system), "flow", seed)
     return [judge_claim(claim.of_one_run(), [found]) for claim in claims_of_one_run(found.system, "flow")]

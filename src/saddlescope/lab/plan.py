@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
-from saddlescope.core.errors import CannotGoOn, told
+from saddlescope.core.errors import CannotGoOn, concerns_all, told_with_place
 from saddlescope.core.progress import Tick, part_of, silent
 from saddlescope.core.run import Run
 
@@ -66,8 +66,8 @@ class Plan:
             self._side_by_side(ready, workers, tick, note)
         except OSError as error:
             store = self.archive.store
-            if error.filename and not Path(error.filename).absolute().is_relative_to(store.root.absolute()):
-                raise  # no fault of the store: a study could not read its data
+            if error.filename and not _is_below(store.root, error):
+                raise
             kept = self.runs - len(self.to_make)
             raise RuntimeError(
                 f"cannot write to {error.filename or store.root}: {error.strerror or error}. The {kept} runs that are "
@@ -161,11 +161,17 @@ def _attempt(store: Store, request: Request, tick: Tick = silent, note: Note = l
     """Make a run. An error in the code of its room costs this run alone, and is told."""
     try:
         perform(store, request, tick, note)
-    except Exception as error:
-        if isinstance(error, (OSError, MemoryError, CodeChanged)):
+    except (Exception, SystemExit) as error:
+        if isinstance(error, CodeChanged) or concerns_all(error) or _is_below(store.root, error):
             raise
-        return told(error)
+        return told_with_place(error)
     return ""
+
+
+def _is_below(root: Path, error: BaseException) -> bool:
+    """Whether it is an error of a file in this folder."""
+    name = error.filename if isinstance(error, OSError) else None
+    return isinstance(name, str) and Path(name).absolute().is_relative_to(root.absolute())
 
 
 def _alone(request: Request) -> bool:

@@ -6,7 +6,9 @@ import multiprocessing
 import os
 import pickle
 import signal
+import sys
 import threading
+import types
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -97,9 +99,16 @@ class _Staff:
             except BrokenProcessPool:  # lost while it was idle
                 worker.shutdown()
         # spawn: a forked process would inherit jax's threads in an unknown state.
-        worker = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=_set_up)
-        self.all.append(worker)
-        return worker.submit(call), worker
+        try:
+            worker = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=_set_up)
+            self.all.append(worker)
+            with _without_main():
+                return worker.submit(call), worker
+        except OSError as error:
+            raise RuntimeError(
+                f"no worker process can be started ({error.strerror or error}): is /dev/shm writable, and may more "
+                "files be open? One worker, or less than 4 seeds, needs neither"
+            ) from error
 
     def release(self, worker: ProcessPoolExecutor, *, keep: bool) -> None:
         """Take back a worker that has finished. keep: it waits for more work; else it ends and frees its memory."""
@@ -120,6 +129,25 @@ def _staff() -> Iterator[_Staff]:
             raise
         for worker in staff.all:
             worker.shutdown()
+
+
+def can_travel(job: Callable[..., Any]) -> bool:
+    """Whether a worker can be given this job: it can be pickled, and nothing in it is of the caller's script."""
+    try:
+        return b"__main__" not in pickle.dumps(job)
+    except Exception:  # whatever somebody's class makes of it
+        return False
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """A worker that is started here does not run the caller's script again, which may have no main guard."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def _told(job: Callable[[Any], Any], part: Any) -> Any:

@@ -72,14 +72,17 @@ class Reproduced:
 def choose(targets: Sequence[str] = ()) -> list[Chosen]:
     """Targets are SYSTEM or SYSTEM:FIGURE; none means every room that has experiments."""
     if not targets:
-        return [_whole(found) for found in rooms().values() if found.experiments]
+        return [_whole(found) for found in rooms().values() if found.experiments or found.broken]
     figures: dict[str, list[str] | None] = {}
     for target in targets:
         name, colon, figure = target.partition(":")
         if colon and name not in rooms():  # a class that is not installed
-            name, colon, figure = room(target).name, "", ""
+            found, colon = room(target), ""
+            if rooms().get(found.name) != found:
+                raise BadArgument(f"{target} has the name of another system, {found.name!r}: give it one of its own")
+            name = found.name
         found = room(name)
-        if not found.experiments:
+        if not (found.experiments or found.broken):
             raise BadArgument(f"{name} has no experiments to reproduce")
         if not colon:
             figures[name] = None
@@ -102,10 +105,7 @@ def _whole(found: Room) -> Chosen:
 
 def _some(found: Room, names: Sequence[str]) -> Chosen:
     figures = tuple(figure for name, figure in found.figures.items() if name in names)
-    needed = dict.fromkeys(name for figure in figures for name in figure.experiments)
-    lost = [name for name in needed if name not in found.experiments]
-    if lost:
-        raise BadArgument(f"a figure of {found.name} draws on {found.no_experiment(lost[0])}")
+    needed = dict.fromkeys(name for figure in figures for name in figure.experiments if name in found.experiments)
     return Chosen(found, figures, tuple(found.experiments[name] for name in needed), False)
 
 
@@ -157,6 +157,8 @@ def _requests(chosen: Sequence[Chosen], full: bool) -> tuple[Asked, dict[tuple[s
             key = choice.room.name, experiment.name
             try:
                 requests[key] = list(requests_of(experiment, full))
+                # Raises where a part of its system cannot be made, or its code not be read.
+                assert all(one.name and _lacking(one) is not None for one in requests[key])
             except Exception as error:  # a room's author may have made any mistake
                 requests[key], wrong[key] = [], f"its experiment cannot be run: {told(error)}"
     return requests, wrong
@@ -237,7 +239,10 @@ def _gathered(
         [found.get(claim.name) or undecided(claim) for claim in choice.claims],
         {one: answer["svg"] for (kind, one), answer in answers.items() if kind == "figure" and answer["svg"]},
         {one: answer for (kind, one), answer in answers.items() if kind == "erratum"} if choice.whole else None,
-        [f"{name}: {words}" for words in [*errors, *(choice.room.adrift() if choice.whole else ())]],
+        [
+            f"{name}: {words}"
+            for words in [*errors, *choice.room.broken, *choice.room.lost(choice.claims, choice.figures)]
+        ],
     )
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from saddlescope.core.errors import BadArgument, unknown
 from saddlescope.core.files import write_whole
-from saddlescope.core.room import room_of, rooms
+from saddlescope.core.registry import somebodys_code
+from saddlescope.core.room import room as find_room, room_of, rooms
 from saddlescope.core.source import find_statement, implementations
 from saddlescope.core.subject import Subject
 
@@ -20,8 +23,9 @@ def statements(kind: type[Subject], statement: str | None = None) -> list[dict[s
     found = room_of(kind)
     package = importlib.import_module(found.package)
     inside = f"{found.package}."
-    for module in pkgutil.walk_packages(getattr(package, "__path__", ()), inside):
-        importlib.import_module(module.name)
+    for module in pkgutil.walk_packages(getattr(package, "__path__", ()), inside, onerror=lambda name: None):
+        with somebodys_code():
+            importlib.import_module(module.name)
     # Two rooms may treat one paper: a system with its theory, a study with its experiments.
     known = [entry for entry in implementations(kind.paper) if f"{entry.function.__module__}.".startswith(inside)]
     if not known:
@@ -57,9 +61,12 @@ def _place(statement: str) -> tuple[int, str]:
     return (int(number[0]) if number else 10**6, statement)
 
 
-def write_tables() -> None:
-    """Put the table of every room into its README, between the marks; a README without marks stays as it is."""
-    for room in rooms().values():
+def write_tables(names: Sequence[str] = ()) -> None:
+    """Put the tables of these rooms (of all, where none is named) into their READMEs, between the marks.
+
+    A README without marks stays as it is.
+    """
+    for room in map(find_room, names or rooms()):
         readme = room.folder / "README.md" if room.folder else None
         if readme is not None and readme.is_file():
             before, mark, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
@@ -78,4 +85,4 @@ def _short(file: str) -> str:
 
 
 if __name__ == "__main__":
-    write_tables()
+    write_tables(sys.argv[1:])

@@ -75,9 +75,12 @@ def measured_stages(
         return stages if system is None else _described(system, stages, time, observables)
     # Where the loss is noisy, `saddlescope stages` looks for drops in it.
     noisy = trajectory.attrs["face"] == "train" and system is not None and not system.training.steady
-    if noisy or len(time) < 8 or not np.isfinite(observables["loss"]).all():
+    if noisy:
         return []
-    drops = detect_stages(time, observables["loss"])
+    try:
+        drops = detect_stages(time, observables["loss"])
+    except ValueError:  # too few points, or a loss that is no longer a number
+        return []
     return [
         Stage(index, drop.time, drop.loss_after, f"drop {index}", {"confidence": drop.confidence})
         for index, drop in enumerate(drops, start=1)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import traceback
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Literal
 
-from saddlescope.core.errors import BadArgument, told
+from saddlescope.core.errors import BadArgument, told_with_place
 from saddlescope.core.progress import Tick, silent
 from saddlescope.core.registry import subject_type
 from saddlescope.core.subject import Subject
@@ -80,26 +78,23 @@ def tiny_presets(kind: type[Subject]) -> list[str]:
 
 
 def run_check(one: Check, system: Subject, preset: str = "") -> Report:
-    missing = one.missing(system)
-    if missing:
-        return Report(system.name, preset, one.name, "not applicable", missing)
     try:
+        if missing := one.missing(system):
+            raise NotApplicable(missing)
         one.run(system)
     except NotApplicable as reason:
         return Report(system.name, preset, one.name, "not applicable", str(reason))
     except AssertionError as failure:
-        return Report(system.name, preset, one.name, "failed", str(failure))
-    except Exception as error:  # the code of a system, which may be anybody's
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        words = f"{told(error)} (in {place.name}, {Path(place.filename).name} line {place.lineno})"
-        return Report(system.name, preset, one.name, "failed", words)
+        return Report(system.name, preset, one.name, "failed", str(failure) or told_with_place(failure))
+    except (Exception, SystemExit) as error:  # the code of a system, which may be anybody's
+        return Report(system.name, preset, one.name, "failed", told_with_place(error))
     return Report(system.name, preset, one.name, "passed")
 
 
 def check_system(kind: type[Subject] | str, tick: Tick = silent) -> list[Report]:
-    """Every check on every tiny preset of a system (a class, or its name): a report for each, which has an outcome.
+    """Every check on every tiny preset of `kind` (a class, or its name): a report for each, which has an outcome.
 
-    Checks that integrate or train come last, and wait until the identities hold.
+    Checks that integrate or train come last, and wait until the identities hold.  tick: hears of the progress.
     """
     kind = subject_type(kind) if isinstance(kind, str) else kind
     presets = tiny_presets(kind)
