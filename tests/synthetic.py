@@ -14,13 +14,11 @@ PARTS = {
 import os
 import time
 
-from .claims import CLAIMS
 from .squares import Squares
 
 
 class Drops(Squares):
     name = "drops"
-    claims = CLAIMS
 
     def start(self, seed):
         time.sleep(float(os.environ.get("DROPS_PAUSE", "0")))
@@ -31,8 +29,8 @@ class Drops(Squares):
                 os.kill(os.getpid(), 9)
         return super().start(seed)
 """,
-    "drops/claims.py": """
-from saddlescope.core.claim import Claim, all_of, monotone
+    "drops/evidence/claims.py": """
+from saddlescope import Claim, all_of, monotone
 
 CLAIMS = (
     Claim(
@@ -46,13 +44,13 @@ CLAIMS = (
     ),
 )
 """,
-    "drops/experiments.py": f"""
-from saddlescope.core.experiment import Experiment, Size
+    "drops/evidence/experiments.py": f"""
+from saddlescope import Experiment, Size
 
 EXPERIMENTS = (Experiment("drops", "Does it fall?", "drops", "flow", Size({RUNS}), Size({RUNS})),)
 """,
-    "drops/figures.py": """
-from saddlescope.core.experiment import Figure
+    "drops/evidence/figures.py": """
+from saddlescope import Figure
 
 
 def draw(axes, results):
