@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -68,49 +69,43 @@ def _legend(axes: Axes, **options: Any) -> None:
     next(iter(axes.values())).legend(fontsize=7, **options)
 
 
-def draw_first_head(experiment: str) -> Callable[[Axes, Results], None]:
-    def draw(axes: Axes, results: Results) -> None:
-        (run,) = results[experiment][:1]
-        _normalised(axes["a"], run, 1, QK)
-        axes["a"].set_ylabel("singular value / largest")
-        _legend(axes)
-
-    return draw
+def _label_rows(axes: Axes, label: str) -> None:
+    """In the first panel of each row; rows have up to three."""
+    for panel in list(axes.values())[::3]:
+        panel.set_ylabel(label)
 
 
-def draw_normalised(experiment: str) -> Callable[[Axes, Results], None]:
-    def draw(axes: Axes, results: Results) -> None:
-        (run,) = results[experiment][:1]
-        depth = run.system.spec.depth
-        layers = (0, depth // 2, depth - 1)
-        places = [(layer, circuit) for circuit in (QK, OV) for layer in layers]
-        for panel, (layer, circuit) in zip(axes.values(), places, strict=True):
-            _normalised(panel, run, layer, circuit)
-        for panel in (axes["a"], axes["d"]):
-            panel.set_ylabel("singular value / largest")
-        _legend(axes)
-
-    return draw
+def draw_first_head(experiment: str, axes: Axes, results: Results) -> None:
+    (run,) = results[experiment][:1]
+    _normalised(axes["a"], run, 1, QK)
+    _label_rows(axes, "singular value / largest")
+    _legend(axes)
 
 
-def draw_by_layer(experiment: str) -> Callable[[Axes, Results], None]:
+def draw_normalised(experiment: str, axes: Axes, results: Results) -> None:
+    (run,) = results[experiment][:1]
+    depth = run.system.spec.depth
+    layers = (0, depth // 2, depth - 1)
+    places = [(layer, circuit) for circuit in (QK, OV) for layer in layers]
+    for panel, (layer, circuit) in zip(axes.values(), places, strict=True):
+        _normalised(panel, run, layer, circuit)
+    _label_rows(axes, "singular value / largest")
+    _legend(axes)
+
+
+def draw_by_layer(experiment: str, axes: Axes, results: Results) -> None:
     """Stable rank of both changes over epochs: mean over the heads of a layer, their standard deviation shaded."""
-
-    def draw(axes: Axes, results: Results) -> None:
-        (run,) = results[experiment][:1]
-        time, ranks = (run.series(name)[_some(run)] for name in ("time", "stable_rank"))
-        top = 1.08 * (ranks.mean(-1) + ranks.std(-1)).max()
-        for layer, panel in enumerate(axes.values()):
-            for circuit in (QK, OV):
-                mean, spread = ranks[:, layer, circuit].mean(-1), ranks[:, layer, circuit].std(-1)
-                panel.plot(time, mean, color=COLOURS[circuit], label=f"Δ{NAMES[circuit]}")
-                panel.fill_between(time, mean - spread, mean + spread, color=COLOURS[circuit], alpha=0.2, linewidth=0)
-            panel.set(title=f"layer {layer + 1}", xlabel="epoch", ylim=(0, top), xlim=(0, time[-1]))
-        _legend(axes, loc="upper left")
-        for panel in list(axes.values())[::3]:
-            panel.set_ylabel("stable rank")
-
-    return draw
+    (run,) = results[experiment][:1]
+    time, ranks = (run.series(name)[_some(run)] for name in ("time", "stable_rank"))
+    top = 1.08 * (ranks.mean(-1) + ranks.std(-1)).max()
+    for layer, panel in enumerate(axes.values()):
+        for circuit in (QK, OV):
+            mean, spread = ranks[:, layer, circuit].mean(-1), ranks[:, layer, circuit].std(-1)
+            panel.plot(time, mean, color=COLOURS[circuit], label=f"Δ{NAMES[circuit]}")
+            panel.fill_between(time, mean - spread, mean + spread, color=COLOURS[circuit], alpha=0.2, linewidth=0)
+        panel.set(title=f"layer {layer + 1}", xlabel="epoch", ylim=(0, top), xlim=(0, time[-1]))
+    _legend(axes, loc="upper left")
+    _label_rows(axes, "stable rank")
 
 
 def draw_evolution(axes: Axes, results: Results) -> None:
@@ -123,8 +118,7 @@ def draw_evolution(axes: Axes, results: Results) -> None:
             panel.plot(run.series("time"), values[:, mode], color=colour, linewidth=1.1)
         panel.set(title=f"Δ{NAMES[circuit]}, scale {run.system.spec.init_scale:g}", xlabel="epoch", ylim=(0, None))
         panel.set_xlim(0, run.series("time")[-1])
-    for panel in (axes["a"], axes["d"]):
-        panel.set_ylabel("singular value")
+    _label_rows(axes, "singular value")
 
 
 def draw_scales(axes: Axes, results: Results) -> None:
@@ -138,7 +132,7 @@ def draw_scales(axes: Axes, results: Results) -> None:
         panel.axhline(1.0, color=GREY, linewidth=0.8, linestyle=":")
         panel.set_xticks(places, [f"{scale:g}" for scale in groups])
         panel.set(title=f"layer {layer + 1}", xlabel="initial scale")
-    axes["a"].set_ylabel("stable rank of ΔQK")
+    _label_rows(axes, "stable rank of ΔQK")
 
 
 def draw_against_start(axes: Axes, results: Results) -> None:
@@ -152,8 +146,7 @@ def draw_against_start(axes: Axes, results: Results) -> None:
         panel.plot(modes, change[layer, head, : len(modes)], color=EPOCHS[-1], label="change")
         panel.set(title=f"layer {layer + 1}, head {head + 1}", xlabel="mode", xlim=(1, len(modes)), ylim=(0, None))
     _legend(axes)
-    for panel in (axes["a"], axes["d"]):
-        panel.set_ylabel("singular value")
+    _label_rows(axes, "singular value")
 
 
 def draw_digits(axes: Axes, results: Results) -> None:
@@ -190,29 +183,26 @@ def draw_shapes(axes: Axes, results: Results) -> None:
     axes["a"].legend(fontsize=8, loc="center left")
 
 
-def draw_kept(experiment: str) -> Callable[[Axes, Results], None]:
-    def draw(axes: Axes, results: Results) -> None:
-        for run in results[experiment]:
-            ranks, share = measures.share_kept(run)
-            accuracy = run.trajectory["kept_test_accuracy"].values
-            label = {"color": COLOURS[QK], "marker": "o", "markersize": 3, "linewidth": 1}
-            # Rank 0 has no place on a logarithmic axis: half a direction stands for it.
-            axes["a"].plot(np.maximum(ranks, 0.5), share, **label)
-            axes["b"].plot(np.maximum(ranks, 0.5), accuracy, **label)
-            largest = measures.stable_rank(measures.spectrum_of(run, "change")).max()
-            for panel in axes.values():
-                panel.axvline(largest, color=GREY, linewidth=0.8, linestyle=":")
+def draw_kept(experiment: str, axes: Axes, results: Results) -> None:
+    for run in results[experiment]:
+        ranks, share = measures.share_kept(run)
+        accuracy = run.trajectory["kept_test_accuracy"].values
+        label = {"color": COLOURS[QK], "marker": "o", "markersize": 3, "linewidth": 1}
+        # Rank 0 has no place on a logarithmic axis: half a direction stands for it.
+        axes["a"].plot(np.maximum(ranks, 0.5), share, **label)
+        axes["b"].plot(np.maximum(ranks, 0.5), accuracy, **label)
+        largest = measures.stable_rank(measures.spectrum_of(run, "change")).max()
         for panel in axes.values():
-            ticks = [0.5, *ranks[1:]]
-            panel.set_xscale("log")
-            panel.set_xticks(ticks, ["0", *(f"{rank:g}" for rank in ranks[1:])], fontsize=8)
-            panel.minorticks_off()
-            panel.set_xlabel("directions kept of each change")
-        axes["a"].axhline(1.0, color=GREY, linewidth=0.8)
-        axes["a"].set_ylabel("share of the loss decrease")
-        axes["b"].set(ylabel="test accuracy", ylim=(0, 1))
-
-    return draw
+            panel.axvline(largest, color=GREY, linewidth=0.8, linestyle=":")
+    for panel in axes.values():
+        ticks = [0.5, *ranks[1:]]
+        panel.set_xscale("log")
+        panel.set_xticks(ticks, ["0", *(f"{rank:g}" for rank in ranks[1:])], fontsize=8)
+        panel.minorticks_off()
+        panel.set_xlabel("directions kept of each change")
+    axes["a"].axhline(1.0, color=GREY, linewidth=0.8)
+    axes["a"].set_ylabel("share of the loss decrease")
+    axes["b"].set(ylabel="test accuracy", ylim=(0, 1))
 
 
 SIX = ("abc", "def")
@@ -230,7 +220,7 @@ def _of_data(name: str, experiment: str, spectra: str, ranks: str, panels: Seque
             look_for="Green curves fall at once where the red one falls slowly: the change has few directions. Later "
             "epochs (darker) lie higher.",
             experiments=(experiment,),
-            draw=draw_normalised(experiment),
+            draw=partial(draw_normalised, experiment),
             panels=SIX,
             size=(9.0, 5.2),
         ),
@@ -243,7 +233,7 @@ def _of_data(name: str, experiment: str, spectra: str, ranks: str, panels: Seque
             look_for="Ranks of a few, where the products themselves begin at a third of the head's width, and a rise "
             "that slows down but has no jump.",
             experiments=(experiment,),
-            draw=draw_by_layer(experiment),
+            draw=partial(draw_by_layer, experiment),
             panels=tuple(panels),
             size=(9.0, 2.6 * len(panels)),
         ),
@@ -260,7 +250,7 @@ FIGURES = (
             "(red) and of its change at some epochs (green).",
             look_for="The change is far from the red curve at every epoch, and comes nearer to it slowly.",
             experiments=(experiment,),
-            draw=draw_first_head(experiment),
+            draw=partial(draw_first_head, experiment),
         )
         for name, data, experiment in (("1a", "CIFAR-10", "cifar"), ("1b", "ImageNet", "imagenet"))
     ),
@@ -336,7 +326,7 @@ FIGURES = (
             "as trained. Dotted: the largest stable rank of any head.",
             look_for="An eighth of all directions keep nearly everything; as many as the stable rank says do not.",
             experiments=(experiment,),
-            draw=draw_kept(experiment),
+            draw=partial(draw_kept, experiment),
             panels=("ab",),
             size=(8.0, 3.2),
         )

@@ -1,10 +1,9 @@
-"""Labels and images of one file, as every form of data is brought to; and images to pixels of one shape."""
+"""Encoded images to pixels of one shape."""
 
 from __future__ import annotations
 
 import math
 import os
-import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -31,24 +30,19 @@ FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
 MEMORY_MAX = 8 * 2**30
 """Bytes of pixels that are held in memory; more are mapped from a file."""
 
-Picture = tuple[str, bytes | Path | np.ndarray]
-"""A name for errors (the file, and the row in it), and the encoded bytes, their file, or uint8 pixels [h, w (, 3)]."""
+Picture = tuple[str, bytes | Path]
+"""A name for errors (the file, and the row in it), and the encoded bytes or their file."""
 
 
 class Part(NamedTuple):
+    """What one file holds, or one folder of files."""
+
     where: str
     labels: np.ndarray  # int64 [n]
     pictures: Callable[[], Iterator[Picture]]  # in the order of the labels; nothing is read before it is asked for
 
 
-def part_of_arrays(where: str, labels: np.ndarray, pixels: np.ndarray) -> Part:
-    def pictures() -> Iterator[Picture]:
-        return ((f"{where}: row {row}", image) for row, image in enumerate(pixels))
-
-    return Part(where, labels.astype(np.int64), pictures)
-
-
-def decode_splits(splits: Sequence[list[Part]], size: int | None, tick: Tick) -> list[np.ndarray]:
+def decode(splits: Sequence[list[Part]], size: int | None, tick: Tick) -> list[np.ndarray]:
     """The pixels uint8 [n, channels, height, width] of each split; the first image decides what is not asked for.
 
     Pixels are taken as stored: a rotation noted in a photograph's EXIF data is not applied.
@@ -88,18 +82,13 @@ def empty_pixels(shape: tuple[int, ...]) -> np.ndarray:
     if size <= MEMORY_MAX:
         return np.empty(shape, np.uint8)
     cache = Path(os.environ.get("SADDLESCOPE_CACHE") or tempfile.gettempdir()).expanduser()
-    cache.mkdir(parents=True, exist_ok=True)
-    # A mapped file on a full disk ends the process without a word: ask before.
-    free = shutil.disk_usage(cache).free
-    if size > free:
-        raise BadArgument(
-            f"{cache} has {free / 2**30:.1f} GiB free and the pixels need {size / 2**30:.1f}: set SADDLESCOPE_CACHE "
-            "to a folder on a larger disk, or give a smaller `image_size`"
-        )
-    with tempfile.TemporaryFile(dir=cache) as file:  # without a name: it vanishes however the process ends
-        if hasattr(os, "posix_fallocate"):  # else another file may take the space that was free
-            os.posix_fallocate(file.fileno(), 0, size)
-        return np.memmap(file, np.uint8, "w+", shape=shape)
+    way_out = "set SADDLESCOPE_CACHE to a folder on a larger disk, or give a smaller `image_size`"
+    with naming(f"{cache} has no room for {size / 2**30:.1f} GiB of pixels", way_out):
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=cache) as file:  # without a name: it vanishes however the process ends
+            if hasattr(os, "posix_fallocate"):  # a mapped file on a full disk would end the process without a word
+                os.posix_fallocate(file.fileno(), 0, size)
+            return np.memmap(file, np.uint8, "w+", shape=shape)
 
 
 def fill(resized: bool, picture: Picture, target: np.ndarray) -> None:
@@ -128,19 +117,17 @@ def fill(resized: bool, picture: Picture, target: np.ndarray) -> None:
 @contextmanager
 def opened(picture: Picture) -> Iterator[Image]:
     """The image, not yet decoded."""
-    from PIL.Image import fromarray, open as open_image
+    from PIL.Image import open as open_image
 
     name, source = picture
-    with naming(name, f"replace the image or leave it out; {', '.join(FORMATS)} are read, whole"):
-        if isinstance(source, np.ndarray):
-            yield fromarray(source)
-            return
-        with open_image(BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS) as image:
-            yield image
+    file = BytesIO(source) if isinstance(source, bytes) else source
+    way_out = f"replace the image or leave it out; {', '.join(FORMATS)} are read, whole"
+    with naming(f"{name} cannot be read", way_out), open_image(file, formats=FORMATS) as image:
+        yield image
 
 
 @contextmanager
-def naming(where: str, way_out: str) -> Iterator[None]:
+def naming(trouble: str, way_out: str = "check the path and its permissions, or get it anew") -> Iterator[None]:
     """Whatever goes wrong is told with its place: a damaged file can fail in any way that its decoder can."""
     try:
         yield
@@ -148,4 +135,4 @@ def naming(where: str, way_out: str) -> Iterator[None]:
         raise
     except Exception as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
-        raise BadArgument(f"{where} cannot be read ({reason}): {way_out}") from error
+        raise BadArgument(f"{trouble} ({reason}): {way_out}") from error
