@@ -87,7 +87,8 @@ def runs(*values, result="finished"):
 
 
 def claim(seeds, measured=lambda run: [run.trajectory]):
-    return Claim("c", "says", ("paper", "where"), measured, bounded(1.0, WHY), experiment="e", seeds=seeds)
+    said = {"name": "c", "says": "says", "source": ("paper", "where")}
+    return Claim(**said, measured=measured, relation=bounded(1.0, WHY), experiment="e", seeds=seeds)
 
 
 def test_every_run_must_agree():

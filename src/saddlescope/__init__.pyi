@@ -26,6 +26,7 @@ from .core.experiment import (
     Experiment as Experiment,
     Figure as Figure,
     Size as Size,
+    listed as listed,
     misprints as misprints,
     over as over,
 )

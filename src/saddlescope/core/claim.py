@@ -189,9 +189,9 @@ def together(least: int) -> Quantifier:
 # ---- claims ----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What a paper says, in a form that can lose.
+    """What a paper says, in a form that can lose. name: unique in the room; `listed` gives it.
 
     says: in our own words.  source: (paper, where).  experiment: whose runs decide; None: any flow of the system.
     measured, expected: functions of a run (of all runs, where `seeds` takes them together) that give a number or
@@ -200,7 +200,7 @@ class Claim:
     repairs: the name of the claim, refuted as the paper prints it, that this one corrects.
     """
 
-    name: str
+    name: str = ""
     says: str
     source: tuple[str, str]
     measured: Callable[[Any], Any]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from .run import Run
 from .subject import Face
+
+T = TypeVar("T", bound=Any)
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,11 @@ def over(name: str, *values: Any, **others: Any) -> tuple[dict[str, Any], ...]:
     Example: `over("heads", 2, 4, init_scale=0.1)`.
     """
     return tuple({**others, name: value} for value in values)
+
+
+def by_seeds(full: int, short: int, variants: Sequence[Mapping[str, Any]] = ({},)) -> dict[str, Any]:
+    """`full` and `short` of an `Experiment` whose sizes differ in the number of seeds alone."""
+    return {"full": Size(full, variants), "short": Size(short, variants)}
 
 
 @dataclass(frozen=True)
@@ -79,17 +86,18 @@ class Figure:
     size: tuple[float, float] = (6.4, 3.6)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Erratum:
-    """What a paper got wrong. name: unique in the room.  where: in the paper.  printed, true: in our words.
+    """What a paper got wrong. name: unique in the room; `listed` gives it.  where: in the paper.
 
+    printed, true: in our words.
     severity: what it costs.  repair: the weakest change under which the statement holds.
 
     shows: computes how far off the paper's form is, and the repaired one; `measure` says in what.  A plain misprint
     needs no numbers.
     """
 
-    name: str
+    name: str = ""
     where: str
     printed: str
     true: str
@@ -99,10 +107,13 @@ class Erratum:
     shows: Callable[[], tuple[float, float]] | None = None
 
 
+def listed(**found: T) -> tuple[T, ...]:
+    """What was `found`, claims or errata, each with the name that it is given: `listed(falls=Claim(...), ...)`."""
+    return tuple(replace(one, name=name) for name, one in found.items())
+
+
 def misprints(table: str | Path) -> tuple[Erratum, ...]:
     """Plain misprints, from a `table` with tabs between its columns: name, where, printed, true, repair."""
     with Path(table).open(newline="", encoding="utf-8") as lines:
         rows = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
-        return tuple(
-            Erratum(row["name"], row["where"], row["printed"], row["true"], "misprint", row["repair"]) for row in rows
-        )
+        return tuple(Erratum(severity="misprint", measure="", shows=None, **row) for row in rows)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from saddlescope.core.experiment import Erratum, misprints
+from saddlescope.core.experiment import Erratum, listed, misprints
 
 from . import errata_shown
 
 VERSION = "NeurIPS 2024 (38th conference), with appendices A to H"
 """Of the paper that was read."""
 
-ERRATA: tuple[Erratum, ...] = (
-    Erratum(
-        name="words_needed",
+SHOWN = listed(
+    words_needed=Erratum(
         where="section 2.1, below Assumption 2.3",
         printed="That all irrelevant words differ takes a vocabulary of d >= n L.",
         true="μ1, μ2, μ3 fill some of the n L places, and count once in the vocabulary: d >= 3 + n (L − 7/3) is what "
@@ -23,8 +22,7 @@ ERRATA: tuple[Erratum, ...] = (
         measure="relative deviation from the number of different words of a training set, n=60, L=5",
         shows=errata_shown.shows_words_needed,
     ),
-    Erratum(
-        name="condition_1",
+    condition_1=Erratum(
         where="section 2.2, Condition 1; Lemma D.8",
         printed="The sizes of σ0 and σ1, stated up to logarithms, make all |F(0)| at most 0.01.",
         true="F(0) has standard deviation σ0 σ1 sqrt(L m m1) at any width: 1 where the logarithms are left out. The "
@@ -36,8 +34,7 @@ ERRATA: tuple[Erratum, ...] = (
         "σ1 = 1/sqrt(m1), m=2^14, n=60, L=5, δ=0.1, eight starts",
         shows=errata_shown.shows_condition_1,
     ),
-    Erratum(
-        name="one_signal_margin",
+    one_signal_margin=Erratum(
         where="section 3, Theorems 3.1 and 3.2, item 4; section F.9",
         printed="From T1 on, when all training sentences are right, G(μ1) + G(μ3) and G(μ2) + G(μ3) are negative and "
         "bounded away from zero.",
@@ -50,8 +47,7 @@ ERRATA: tuple[Erratum, ...] = (
         "matrices, m=2^14, n=60, L=5, worst of three starts",
         shows=errata_shown.shows_one_signal_margin,
     ),
-    Erratum(
-        name="test_exponent",
+    test_exponent=Erratum(
         where="section 3, Theorem 3.3, generalization loss; section F.10",
         printed="Outputs of fresh and of training sentences differ by O(1), so that both losses fall alike.",
         true="Fresh sentences lack the help of words that were trained with their sentence, which grows with ln τ. "
@@ -63,8 +59,7 @@ ERRATA: tuple[Erratum, ...] = (
         "seven numbers",
         shows=errata_shown.shows_test_exponent,
     ),
-    Erratum(
-        name="score_logarithms",
+    score_logarithms=Erratum(
         where="section 3, Theorem 3.3, Eq. (3); Lemma F.16, second item",
         printed="C_12, C_21, −C_31, −C_32 at T* are of one size that does not depend on T*, by Θ.",
         true="Their rate is G times the loss, ln τ/τ, so that they grow as ln² τ: from 17 times the printed size at "
@@ -75,8 +70,7 @@ ERRATA: tuple[Erratum, ...] = (
         "mean; τ from 1e3 to 1e7, m=2^14, n=24, L=3",
         shows=errata_shown.shows_score_logarithms,
     ),
-    Erratum(
-        name="balance_threshold",
+    balance_threshold=Erratum(
         where="section 4.2, Lemma 4.5; Lemma F.6",
         printed="−G(μ3)' is at least 1 + C times G(μ1)', with the part of a sentence's own words left out as o(1).",
         true="For n < 3(L+1) the ratio ends below 1, and sentences with one signal are right by their own words alone. "
@@ -88,8 +82,7 @@ ERRATA: tuple[Erratum, ...] = (
         "numbers",
         shows=errata_shown.shows_balance_threshold,
     ),
-    Erratum(
-        name="vocabulary",
+    vocabulary=Erratum(
         where="Appendix A; section 3, Synthetic Experiment",
         printed="The experiment that verifies the theory has words of dimension 64.",
         true="60 sentences of 5 words need 163 orthonormal words by Assumption 2.3. With 64, nearly all irrelevant "
@@ -99,8 +92,7 @@ ERRATA: tuple[Erratum, ...] = (
         measure="share of the places of irrelevant words whose word has another place too",
         shows=errata_shown.shows_vocabulary,
     ),
-    Erratum(
-        name="more_neurons",
+    more_neurons=Erratum(
         where="Appendix A; Condition 1; Lemma 4.1",
         printed="m = 128 and 256 neurons.",
         true="Condition 1 has m >= m1, up to logarithms, and Lemma 4.1 needs it: rates of a_j w_j W_V μ1 scatter among "
@@ -111,8 +103,7 @@ ERRATA: tuple[Erratum, ...] = (
         "m1=256, Condition 1; four starts",
         shows=errata_shown.shows_more_neurons,
     ),
-    Erratum(
-        name="output_scale",
+    output_scale=Erratum(
         where="Appendix A; section 2.2, Initialization; section 3, the text on Fig. 1",
         printed="By section 2.2 a is ±1; with Kaiming's weights and learning rate 0.01 the losses of sentences with "
         "one signal rise, then fall, within a Phase 1 that is seen among 30000 epochs.",
@@ -123,8 +114,7 @@ ERRATA: tuple[Erratum, ...] = (
         measure="largest change of a training output in the first step",
         shows=errata_shown.shows_output_scale,
     ),
-    Erratum(
-        name="gaussian_tail",
+    gaussian_tail=Erratum(
         where="Corollary D.5, and from there Lemma D.8, Proposition E.12, Corollary E.13",
         printed="With probability 1 − δ all w_j V p_l are within sqrt(log(m1 n L/δ)) standard deviations.",
         true="A Gaussian passes sqrt(x) standard deviations with chance exp(−x/2), not exp(−x): the largest of N is at "
@@ -135,8 +125,7 @@ ERRATA: tuple[Erratum, ...] = (
         "starts",
         shows=errata_shown.shows_gaussian_tail,
     ),
-    Erratum(
-        name="one_sixth",
+    one_sixth=Erratum(
         where="proof of Lemma E.4",
         printed="The initial rate of a signal is 1/3 ± 0.01 times (σ0² + σ1²) m.",
         true="1/6: |I1|/n − |I2|/n = 1/3 is still to be multiplied by g(0) = 1/2.",
@@ -145,8 +134,7 @@ ERRATA: tuple[Erratum, ...] = (
         measure="relative deviation of the factor of |w_j|² + |v(μ1)|² where F(0) = 0; m=2^20",
         shows=errata_shown.shows_one_sixth,
     ),
-    Erratum(
-        name="queries",
+    queries=Erratum(
         where="Proposition E.5, third inequality; ε2 in the proofs of Lemmas E.4, E.6 and E.16",
         printed="The bound of the inner product of v(μ) with V p_l for one l is that of the sum over all L of them.",
         true="L times as much, which Lemmas E.6 and E.16 and the condition m >= C' L of E.4 have. The printed bound "
@@ -156,8 +144,7 @@ ERRATA: tuple[Erratum, ...] = (
         measure="chance that ε2 of μ1 is above the bound, less δ=0.1; L=1e5, n=L², m=1e12, F(0)=0",
         shows=errata_shown.shows_queries,
     ),
-    Erratum(
-        name="neither_delay",
+    neither_delay=Erratum(
         where="proof of Theorem E.19, before t' is introduced",
         printed="Sentences with neither signal are right from t = Θ(F/m) on.",
         true="From Θ(sqrt(F)/m) on: G(μ3)' starts at −F/4 and falls in proportion to t, so that a time of F/m moves "
@@ -169,8 +156,7 @@ ERRATA: tuple[Erratum, ...] = (
         "outputs being F; n = infinity",
         shows=errata_shown.shows_neither_delay,
     ),
-    Erratum(
-        name="phase_1_softmax",
+    phase_1_softmax=Erratum(
         where="Corollary E.24, first two items; Lemma F.3",
         printed="dp/dt is at most of order m^−1/2, and so p changes by m^−2 up to T1, which is of order 1/m.",
         true="m^−1, as the proof has it: the scores are divided by sqrt(m) once more than their products. (With the "
@@ -181,8 +167,7 @@ ERRATA: tuple[Erratum, ...] = (
         measure="deviation of the exponent in m of the largest dp/dt among μ1, μ2, μ3 at τ = 5, m=2^18 and 2^30",
         shows=errata_shown.shows_phase_1_softmax,
     ),
-    Erratum(
-        name="word_contribution",
+    word_contribution=Erratum(
         where="Definition F.1, eighth item; Lemma F.14, Corollaries F.2 and F.15; section F.10",
         printed="What irrelevant words add to an output stays O(1) in all of Phase 2. (F.15's proof has O(1) of each "
         "of up to L − 1 words.)",
@@ -194,8 +179,7 @@ ERRATA: tuple[Erratum, ...] = (
         "seven numbers",
         shows=errata_shown.shows_word_contribution,
     ),
-    Erratum(
-        name="log_time",
+    log_time=Erratum(
         where="Lemmas F.10 and F.11",
         printed="Changes since T1 are bounded by a multiple of log m log t.",
         true="T1 is of order 1/m: until t = 1 the bound is negative, while the sum over neurons grows. The integral of "
@@ -206,8 +190,7 @@ ERRATA: tuple[Erratum, ...] = (
         "m=2^14, n=24, L=3",
         shows=errata_shown.shows_log_time,
     ),
-    Erratum(
-        name="word_scores",
+    word_scores=Erratum(
         where="Lemma F.16, third item, and the end of its proof",
         printed="Scores of all irrelevant words γ with each of μ1, μ2, μ3 rise at a rate Θ of the loss σ0² m, over "
         "n sqrt(m) L, up to smaller terms.",
@@ -219,8 +202,7 @@ ERRATA: tuple[Erratum, ...] = (
         "terms; τ = 1e3, m=2^30, n=24, L=3",
         shows=errata_shown.shows_word_scores,
     ),
-    Erratum(
-        name="phase_2_softmax",
+    phase_2_softmax=Erratum(
         where="Corollary F.17, first two items",
         printed="Attention probabilities move at a rate of the loss σ0² m, over sqrt(m) L².",
         true="Over m L², as the proof has it: a factor sqrt(m) is in F.16, the other in the softmax.",
@@ -229,8 +211,7 @@ ERRATA: tuple[Erratum, ...] = (
         measure="deviation of the exponent in m of dp/dt over the loss times σ0² m at τ = 1e3, m=2^18 and 2^30",
         shows=errata_shown.shows_phase_2_softmax,
     ),
-    Erratum(
-        name="word_attention",
+    word_attention=Erratum(
         where="Corollary F.17, third display",
         printed="Attention from a signal to an irrelevant word moves by 1/n + L/sqrt(m) of what that to a signal does.",
         true="The softmax subtracts the mean rate of the sentence from every key, words included: attention to words "
@@ -240,8 +221,7 @@ ERRATA: tuple[Erratum, ...] = (
         measure="relative deviation from the ratio of both rates, n = infinity, L=5, m=1e9, τ=1e7",
         shows=errata_shown.shows_word_attention,
     ),
-    Erratum(
-        name="bernstein",
+    bernstein=Erratum(
         where="Lemma H.1, second inequality; its use in Lemmas D.4 and H.2",
         printed="exp(−t²/2/(S + M t/3)) is at most exp(−min{t²/(2 S), t/(2 M)}), S being the sum of the variances.",
         true="It is larger than that for M t < 3 S/2, and so can be the probability itself. The last line of the "
@@ -252,5 +232,5 @@ ERRATA: tuple[Erratum, ...] = (
         measure="ln P[Z > t] beyond the logarithm of the bound; 10000 centred coins of chance 0.01, t=99",
         shows=errata_shown.shows_bernstein,
     ),
-    *misprints(Path(__file__).with_name("misprints.tsv")),
 )
+ERRATA: tuple[Erratum, ...] = (*SHOWN, *misprints(Path(__file__).with_name("misprints.tsv")))

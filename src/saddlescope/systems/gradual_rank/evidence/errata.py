@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from saddlescope.core.experiment import Erratum, misprints
+from saddlescope.core.experiment import Erratum, listed, misprints
 
 from . import errata_shown
 
 VERSION = "arXiv v1 (2306.07042, June 2023)"
 """Of the paper that was read."""
 
-ERRATA: tuple[Erratum, ...] = (
-    Erratum(
-        name="bounded_data",
+SHOWN = listed(
+    bounded_data=Erratum(
         where="section 2, Assumption 2.1; section 5, toy models",
         printed="The data are bounded almost surely; the experiments whose assumptions Appendix A checks have Gaussian "
         "tokens, and this assumption is not among those checked.",
@@ -25,8 +24,7 @@ ERRATA: tuple[Erratum, ...] = (
         "samples themselves",
         shows=errata_shown.shows_bounded_data,
     ),
-    Erratum(
-        name="b0",
+    b0=Erratum(
         where="section 4.1.2, Algorithm 1, line 1",
         printed="b^0 starts at 0.",
         true="At 1: log_alpha of weights of size alpha is 1, as the base case of section C.5 says. From 0, Eq. (8) "
@@ -37,8 +35,7 @@ ERRATA: tuple[Erratum, ...] = (
         "the times at which |p| = 0.05 is passed at alpha = 1e-16 and 1e-8, per log(1/alpha)",
         shows=errata_shown.shows_b0,
     ),
-    Erratum(
-        name="a42_start",
+    a42_start=Erratum(
         where="section 4.2, Assumption 4.2; Assumption C.1",
         printed="At the start u_i and v_i differ.",
         true="Their absolute values must, as section C.3 has it. From v_i = −u_i the conserved u² − v² is zero, so "
@@ -49,8 +46,7 @@ ERRATA: tuple[Erratum, ...] = (
         "distance of p_1 from theta^1; then with |u| and |v| apart",
         shows=errata_shown.shows_a42_start,
     ),
-    Erratum(
-        name="a43",
+    a43=Erratum(
         where="section 4.2, Assumption 4.3; Assumption C.2",
         printed="Near u^k and on its support L is at least c |u^k − u|². (The ball's radius is called delta where the "
         "line before has delta_k.)",
@@ -62,8 +58,7 @@ ERRATA: tuple[Erratum, ...] = (
         "halfway to its coefficient",
         shows=errata_shown.shows_a43,
     ),
-    Erratum(
-        name="theorem_sign",
+    theorem_sign=Erratum(
         where="section 4.2, Theorem 4.5; Theorem C.4",
         printed="From any alpha theta_0 that meets the assumptions, theta(t log(1/alpha)) tends to theta^k.",
         true="theta^k has u^k >= 0 by Eq. (11). This is the limit where u_i(0) > |v_i(0)|, to which the proof turns "
@@ -75,8 +70,7 @@ ERRATA: tuple[Erratum, ...] = (
         "linear network, alpha = 1e-12",
         shows=errata_shown.shows_theorem_sign,
     ),
-    Erratum(
-        name="heads",
+    heads=Erratum(
         where="section 4.2, Example 4.6",
         printed="In a diagonal transformer at most one head of one layer gains at most one in rank in each stage, for "
         "any number of heads H.",
@@ -89,8 +83,7 @@ ERRATA: tuple[Erratum, ...] = (
         "heads",
         shows=errata_shown.shows_heads,
     ),
-    Erratum(
-        name="descent",
+    descent=Erratum(
         where="section 5, toy models, and Fig. 2's caption; Appendix A and Fig. 9's caption",
         printed="The toy model is trained by gradient descent in one place, and by stochastic gradient descent in the "
         "other.",
@@ -100,8 +93,7 @@ ERRATA: tuple[Erratum, ...] = (
         measure="relative deviation of −dL/dp on a batch of 8 from that on all 40 samples; then on a batch of all",
         shows=errata_shown.shows_descent,
     ),
-    Erratum(
-        name="eigenvalues",
+    eigenvalues=Erratum(
         where="Fig. 3's caption",
         printed="Eigenvalues of the change of W_K W_Q^T and W_V W_O^T are plotted.",
         true="These matrices are not symmetric; their eigenvalues are complex and say little of their rank. What "
@@ -112,8 +104,7 @@ ERRATA: tuple[Erratum, ...] = (
         "then of the roots of the eigenvalues of the matrix times its transpose",
         shows=errata_shown.shows_eigenvalues,
     ),
-    Erratum(
-        name="app_a_difference",
+    app_a_difference=Erratum(
         where="Appendix A, validation of Assumption 4.2",
         printed="The technical condition is on the coordinates of supp(theta^k) that supp(theta^{k−1}) does not have.",
         true="The other way round, on those that leave. The newcomers that are named have g_i(theta^k) = 0 at every "
@@ -124,8 +115,7 @@ ERRATA: tuple[Erratum, ...] = (
         "one entry leaves",
         shows=errata_shown.shows_app_a_difference,
     ),
-    Erratum(
-        name="no_leaver",
+    no_leaver=Erratum(
         where="Appendix A, validation of Assumption 4.2",
         printed="The technical condition holds because no coordinate ever leaves the support.",
         true="That is so on the instance of the figures, not in general: with other teachers, data and starts of the "
@@ -136,8 +126,7 @@ ERRATA: tuple[Erratum, ...] = (
         "160 samples, five stages",
         shows=errata_shown.shows_no_leaver,
     ),
-    Erratum(
-        name="fig9_weights",
+    fig9_weights=Erratum(
         where="Appendix A, validation of Assumption 4.3; Fig. 9's caption",
         printed="After noise on each weight, training brings every weight back to where it would have been.",
         true="Noise on u and v apart changes u² − v², which is conserved: u and v come to rest elsewhere. It is the "
@@ -148,8 +137,7 @@ ERRATA: tuple[Erratum, ...] = (
         "u*v; second plateau of a head, support alone",
         shows=errata_shown.shows_fig9_weights,
     ),
-    Erratum(
-        name="fig9_threshold",
+    fig9_threshold=Erratum(
         where="Appendix A, validation of Assumption 4.3",
         printed="All weights above 1e-5 are moved, and a return shows that theta^k is a strict minimum on its support.",
         true="At alpha = 1e-32 a coordinate is above 1e-5 while the last 5/32 of its way up are still ahead: it is not "
@@ -160,8 +148,7 @@ ERRATA: tuple[Erratum, ...] = (
         "theta^1, the next coordinate at 2e-5",
         shows=errata_shown.shows_fig9_threshold,
     ),
-    Erratum(
-        name="lemma_c6",
+    lemma_c6=Erratum(
         where="section C.6.1, Lemma C.6, Eq. (27)",
         printed="On the k-th plateau every g_i outside the support has the sign of g_i(theta^k).",
         true="Where g_i(theta^k) = 0 it need not stay zero. In an attention head this is half of all coordinates on "
@@ -172,8 +159,7 @@ ERRATA: tuple[Erratum, ...] = (
         "alpha = 1e-4; then of those with g_i(theta^0) other than 0",
         shows=errata_shown.shows_lemma_c6,
     ),
-    Erratum(
-        name="lemma_c8_sign",
+    lemma_c8_sign=Erratum(
         where="section C.6.1, proof of Lemma C.8, second case",
         printed="A coordinate that has just left the support has v > 0, because u and v are near theirs at theta^k.",
         true="At theta^k both are zero, so nearness says nothing of their signs. That b^k = 0 does: then log_alpha w "
@@ -184,8 +170,7 @@ ERRATA: tuple[Erratum, ...] = (
         "log_alpha w < 1/2",
         shows=errata_shown.shows_lemma_c8_sign,
     ),
-    Erratum(
-        name="lemma_c10",
+    lemma_c10=Erratum(
         where="section C.7, Lemma C.10, last claim",
         printed="During a move all 2p entries of theta keep their size up to a factor that does not depend on alpha.",
         true="w = u + v and u do, where u > |v|. v = (w − (u − v))/2 may pass through zero, as it does for entries of "
@@ -197,8 +182,7 @@ ERRATA: tuple[Erratum, ...] = (
         "then whose u changes by more than the factor by which w does",
         shows=errata_shown.shows_lemma_c10,
     ),
-    Erratum(
-        name="lemma_d4",
+    lemma_d4=Erratum(
         where="section D.2, Lemma D.4; Assumption 4.2, last condition",
         printed="A coordinate off the support of theta^k with b in {0, 2} was in that of theta^{k−1}.",
         true="It may be the newcomer i_{k−1} itself: it enters, pushes others over a hill of the loss, and is pulled "
@@ -210,5 +194,5 @@ ERRATA: tuple[Erratum, ...] = (
         "the first with a double well",
         shows=errata_shown.shows_lemma_d4,
     ),
-    *misprints(Path(__file__).with_name("misprints.tsv")),
 )
+ERRATA: tuple[Erratum, ...] = (*SHOWN, *misprints(Path(__file__).with_name("misprints.tsv")))

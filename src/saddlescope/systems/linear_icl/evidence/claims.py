@@ -17,6 +17,7 @@ from saddlescope.core.claim import (
     share_of,
     together,
 )
+from saddlescope.core.experiment import listed
 from saddlescope.core.run import Run
 
 from .measures import common, growth, landscape, prompts, sampling, sweeps
@@ -103,10 +104,9 @@ SCALES = {"experiment": "scales", "seeds": together(24)}
 NEXT_TOKEN = {"experiment": "next_token", "seeds": all_of(6), "applies": _small}
 LENGTHS = {"experiment": "next_token", "seeds": together(1), "applies": _every_length}
 
-CLAIMS = (
+CLAIMS = listed(
     # ---- the staircase: section 3.2, Fig. 1
-    Claim(
-        name="number_of_drops",
+    number_of_drops=Claim(
         says="From a small start the loss falls in D abrupt drops.",
         source=(PAPER, "section 3.2, Fig. 1(a)"),
         measured=common.drops_seen,
@@ -116,8 +116,7 @@ CLAIMS = (
         experiment="staircase",
         seeds=share_of(0.9, 6),
     ),
-    Claim(
-        name="order_of_learning",
+    order_of_learning=Claim(
         says="Eigenvectors are learned one after the other, in descending order of their eigenvalues.",
         source=(PAPER, "section 3.2"),
         measured=common.learning_times,
@@ -125,8 +124,7 @@ CLAIMS = (
         applies=_decidable,
         **STAIRCASE,
     ),
-    Claim(
-        name="plateau_levels",
+    plateau_levels=Claim(
         says="Between drops the loss rests at L(M_m).",
         source=(PAPER, "Eq. (5)"),
         measured=common.levels,
@@ -135,8 +133,7 @@ CLAIMS = (
         applies=_small,
         **STAIRCASE,
     ),
-    Claim(
-        name="visited_fixed_points",
+    visited_fixed_points=Claim(
         says="The network visits M_0, M_1, .., M_D in this order: on plateau m exactly e_1 .. e_m are fitted.",
         source=(PAPER, "section 3.2"),
         measured=common.gain_errors,
@@ -146,8 +143,7 @@ CLAIMS = (
         ),
         **RANK_ONE,
     ),
-    Claim(
-        name="last_plateau",
+    last_plateau=Claim(
         says="Training ends at the loss of M_D.",
         source=(PAPER, "Eq. (5), section 3.3"),
         measured=lambda run: run.series("loss")[-1],
@@ -156,8 +152,7 @@ CLAIMS = (
         applies=_decidable,
         **STAIRCASE,
     ),
-    Claim(
-        name="fewer_heads_stop_earlier",
+    fewer_heads_stop_earlier=Claim(
         says="Where heads and pairs hold fewer directions than there are, training ends at M_m with m = HR.",
         source=(PAPER, "section 3.2, with the condition that it lacks"),
         measured=lambda run: run.series("loss")[-1],
@@ -167,8 +162,7 @@ CLAIMS = (
         experiment="few_heads",
         seeds=all_of(4),
     ),
-    Claim(
-        name="learned_gain",
+    learned_gain=Claim(
         says="At the end every eigenvector is fitted with the coefficient of Eq. (4).",
         source=(PAPER, "Eq. (4), (6a)"),
         measured=lambda run: common.gains_at(run, -1)[: run.system.spec.stage_count],
@@ -177,8 +171,7 @@ CLAIMS = (
         applies=_small,
         **STAIRCASE,
     ),
-    Claim(
-        name="one_head_per_eigenvector",
+    one_head_per_eigenvector=Claim(
         says="Each eigenvector falls to one head, whose key and query are aligned with it.",
         source=(PAPER, "section 3.2, Fig. 1(c), Eq. (6)"),
         measured=growth.head_cosines,
@@ -187,8 +180,7 @@ CLAIMS = (
         experiment="staircase",
         seeds=all_of(64),
     ),
-    Claim(
-        name="one_head_where_drops_stand_apart",
+    one_head_where_drops_stand_apart=Claim(
         says="Each eigenvector learned between two conspicuous plateaus falls to one head, aligned with it; where two "
         "drops nearly coincide, two heads share two directions, and only their sum is fixed.",
         source=(PAPER, "section 3.2, Fig. 1(c), Eq. (6), corrected"),
@@ -197,8 +189,7 @@ CLAIMS = (
         repairs="one_head_per_eigenvector",
         **RANK_ONE,
     ),
-    Claim(
-        name="alignment_in_the_limit",
+    alignment_in_the_limit=Claim(
         says="As the start becomes small, every head becomes aligned: the angle left at the end is proportional to "
         "w_init.",
         source=(PAPER, "section 3.2, Eq. (6), D.5.2; the rate is ours"),
@@ -207,24 +198,21 @@ CLAIMS = (
         **DURATIONS,
         repairs="one_head_per_eigenvector",
     ),
-    Claim(
-        name="opposite_key_and_query",
+    opposite_key_and_query=Claim(
         says="Key and query of a head point the same way if its value is positive and opposite ways if it is negative.",
         source=(PAPER, "section D.5.1"),
         measured=common.signed_cosines,
         relation=bounded(lower=0.999, because=KEPT),
         **RANK_ONE,
     ),
-    Claim(
-        name="product_along_eigenvectors",
+    product_along_eigenvectors=Claim(
         says="Whatever the signs, the product v k q' grows along e_d e_d'.",
         source=(PAPER, "section D.5.1"),
         measured=common.tilt,
         relation=bounded(1e-6, because=SETTLED),
         **RANK_ONE,
     ),
-    Claim(
-        name="equal_norms",
+    equal_norms=Claim(
         says="In every head that has grown, value, key and query have equal norms.",
         source=(PAPER, "section 3.2, D.7"),
         measured=common.norm_gaps,
@@ -234,8 +222,7 @@ CLAIMS = (
         applies=lambda run: _decidable(run, 1e-3),
         **STAIRCASE,
     ),
-    Claim(
-        name="conservation",
+    conservation=Claim(
         says="|k|² − |q|² of each pair and Σ|k|² − v² of each head do not change.",
         source=(PAPER, "Eq. (44), (50)"),
         measured=lambda run: run.trajectory.attrs["conserved_drift"],
@@ -243,8 +230,7 @@ CLAIMS = (
         experiment="pairs",
         seeds=all_of(12),
     ),
-    Claim(
-        name="scalar_growth",
+    scalar_growth=Claim(
         says="During a drop the growing head's value follows the scalar equation (7).",
         source=(PAPER, "Eq. (7), (36), (42), Fig. 1(b)"),
         measured=growth.growth_error,
@@ -255,8 +241,7 @@ CLAIMS = (
         ),
         **RANK_ONE,
     ),
-    Claim(
-        name="growth_time",
+    growth_time=Claim(
         says="The time that the value takes from 0.3 to 0.9 of its final size is that of the closed form (37).",
         source=(PAPER, "Eq. (37)"),
         measured=lambda run: growth.growth_times(run)[0],
@@ -264,16 +249,14 @@ CLAIMS = (
         relation=close(0.05, because="at 0.3 of its growth a head still turns towards its eigenvector"),
         **RANK_ONE,
     ),
-    Claim(
-        name="early_alignment",
+    early_alignment=Claim(
         says="On the first plateau keys and queries follow the exponentials of Eq. (33) in the integral of the value.",
         source=(PAPER, "Eq. (32), (33)"),
         measured=growth.early_error,
         relation=bounded(1e-2, because="the integral of v is taken by the trapezoidal rule on the saved times"),
         **RANK_ONE,
     ),
-    Claim(
-        name="regression_in_context",
+    regression_in_context=Claim(
         says="On plateau m the network, given fresh tokens, answers by Eq. (8): regression on m principal components.",
         source=(PAPER, "Eq. (8)"),
         measured=prompts.distance_from_theory,
@@ -281,8 +264,7 @@ CLAIMS = (
         **RANK_ONE,
     ),
     # ---- gradient descent, the paper's own method
-    Claim(
-        name="levels_under_descent",
+    levels_under_descent=Claim(
         says="Gradient descent with a finite step rests at the same losses.",
         source=(PAPER, "Eq. (5), Fig. 1(a)"),
         measured=common.levels,
@@ -292,8 +274,7 @@ CLAIMS = (
         experiment="training",
         seeds=all_of(6),
     ),
-    Claim(
-        name="levels_on_sequences",
+    levels_on_sequences=Claim(
         says="On thousands of sampled sequences, as the paper trains, the loss rests near the same levels.",
         source=(PAPER, "Eq. (5), Fig. 1(a)"),
         measured=sampling.stray_levels,
@@ -302,8 +283,7 @@ CLAIMS = (
         experiment="blocks",
         seeds=all_of(2),
     ),
-    Claim(
-        name="flow_equations",
+    flow_equations=Claim(
         says="Eq. (24) is the descent of the loss on sequences: at weights of order one the mean square gap is of "
         "order 1/P.",
         source=(PAPER, "Eq. (22)-(24), (45)"),
@@ -317,8 +297,7 @@ CLAIMS = (
         experiment="blocks",
         seeds=together(40),
     ),
-    Claim(
-        name="second_moments",
+    second_moments=Claim(
         says="E(Λ̂²) over contexts of length N has the eigenvalues of Eq. (18).",
         source=(PAPER, "Eq. (17)-(19)"),
         measured=lambda runs: sampling.of_one_length(runs[0]),
@@ -328,8 +307,7 @@ CLAIMS = (
         seeds=together(1),
     ),
     # ---- the times of the drops: D.5, D.6
-    Claim(
-        name="printed_durations",
+    printed_durations=Claim(
         says="A plateau lasts 1/(λ² v) with the growing head's value at its beginning.",
         source=(PAPER, "Eq. (38), (43)"),
         measured=sweeps.printed_factors,
@@ -337,8 +315,7 @@ CLAIMS = (
         relation=close(0.1, because="the printed sign is ≈; a tenth of the duration is generous, over the median seed"),
         **DURATIONS,
     ),
-    Claim(
-        name="durations_do_not_converge",
+    durations_do_not_converge=Claim(
         says="The factor between printed and true duration does not tend to one: its distance from it is the same at "
         "every small initial scale.",
         source=(PAPER, "Eq. (38), (43), corrected"),
@@ -348,8 +325,7 @@ CLAIMS = (
         **DURATIONS,
         repairs="printed_durations",
     ),
-    Claim(
-        name="stage_times",
+    stage_times=Claim(
         says="The stage algorithm gives the times of all drops from the initial weights alone.",
         source=(PAPER, "Eq. (38), (43), corrected"),
         measured=common.drop_times,
@@ -360,8 +336,7 @@ CLAIMS = (
         seeds=share_of(0.95, 6),
         repairs="printed_durations",
     ),
-    Claim(
-        name="time_scales_with_eigenvalue",
+    time_scales_with_eigenvalue=Claim(
         says="The time to learn a direction from a small start is proportional to its eigenvalue to the power −2.",
         source=(PAPER, "section 3.2, D.6"),
         measured=sweeps.first_drop_by_eigenvalue,
@@ -369,16 +344,14 @@ CLAIMS = (
         experiment="eigenvalue",
         seeds=together(20),
     ),
-    Claim(
-        name="later_plateaus_longer",
+    later_plateaus_longer=Claim(
         says="Each plateau lasts longer than the one before it.",
         source=(PAPER, "section 3.2, Fig. 1(a)"),
         measured=sweeps.median_durations,
         relation=ordered(because=f"{ORDER}; medians over seeds"),
         **ENSEMBLE,
     ),
-    Claim(
-        name="second_plateau_is_shorter",
+    second_plateau_is_shorter=Claim(
         says="The second plateau, which begins with heads that have grown during the first, is shorter than it; from "
         "then on each lasts longer than the one before it.",
         source=(PAPER, "section 3.2, Fig. 1(a), corrected"),
@@ -387,16 +360,14 @@ CLAIMS = (
         **ENSEMBLE,
         repairs="later_plateaus_longer",
     ),
-    Claim(
-        name="variance_grows",
+    variance_grows=Claim(
         says="The later a drop, the more its time varies over initial weights.",
         source=(PAPER, "section D.6"),
         measured=sweeps.spreads,
         relation=ordered(because=f"{ORDER}; standard deviations of 1000 seeds, each known to a few percent"),
         **ENSEMBLE,
     ),
-    Claim(
-        name="initial_norms",
+    initial_norms=Claim(
         says="The norms of all initial values, of all keys and of all queries are of order w_init.",
         source=(PAPER, "Eq. (20), (21)"),
         measured=sweeps.initial_sizes,
@@ -406,8 +377,7 @@ CLAIMS = (
         ),
         **DURATIONS,
     ),
-    Claim(
-        name="early_remainder",
+    early_remainder=Claim(
         says="What the early equations leave out is of fifth order in w_init.",
         source=(PAPER, "Eq. (31)"),
         measured=lambda runs: sweeps.against(runs, "init_scale", growth.remainder),
@@ -417,24 +387,21 @@ CLAIMS = (
         **DURATIONS,
     ),
     # ---- long contexts
-    Claim(
-        name="drop_is_eigenvalue",
+    drop_is_eigenvalue=Claim(
         says="As the context grows, the m-th drop of the loss becomes λ_m, with an error of order 1/N.",
         source=(PAPER, "section 3.2, limit of Eq. (5)"),
         measured=lambda runs: sweeps.against(runs, "context_length", common.drop_gaps),
         relation=scales_as(-1.0, 0.05, because="at N=31 the next order, (11/31)² of the smallest drop, still counts"),
         **CONTEXT,
     ),
-    Claim(
-        name="principal_component_regression",
+    principal_component_regression=Claim(
         says="As the context grows, the answer on plateau m tends to w'x_q on m principal components, as N^(-1/2).",
         source=(PAPER, "Eq. (8), limit; the rate is ours"),
         measured=lambda runs: sweeps.against(runs, "context_length", prompts.distance_from_regression),
         relation=scales_as(-0.5, 0.03, because="2000 prompts, and at N=31 corrections of order 1/N"),
         **CONTEXT,
     ),
-    Claim(
-        name="least_squares",
+    least_squares=Claim(
         says="As the context grows, the converged network tends to in-context least squares, as N^(-1/2).",
         source=(PAPER, "section 3.3; the rate is ours"),
         measured=lambda runs: sweeps.against(runs, "context_length", prompts.distance_from_least_squares),
@@ -442,16 +409,14 @@ CLAIMS = (
         **CONTEXT,
     ),
     # ---- landscape: 3.1, D.3, D.4, E.3
-    Claim(
-        name="fixed_points",
+    fixed_points=Claim(
         says="At all 2^D sets of learned eigenvectors the gradient vanishes, whatever idle heads hold under (C3).",
         source=(PAPER, "Eq. (3), (4), (46)-(49)"),
         measured=landscape.gradients,
         relation=bounded(1e-12, because=EXACT),
         **LANDSCAPE,
     ),
-    Claim(
-        name="fixed_points_complete",
+    fixed_points_complete=Claim(
         says="There are no others in function space: every zero of the gradient that a search finds is one of the 2^D, "
         "and it finds all of them.",
         source=(PAPER, "section 3.1; completeness is ours"),
@@ -462,8 +427,7 @@ CLAIMS = (
         experiment="landscape",
         seeds=all_of(1),
     ),
-    Claim(
-        name="fixed_point_losses",
+    fixed_point_losses=Claim(
         says="The loss at M(S) is tr Λ minus the learned part.",
         source=(PAPER, "Eq. (29)"),
         measured=landscape.landscape_losses,
@@ -471,8 +435,7 @@ CLAIMS = (
         relation=close(1e-12, because=EXACT),
         **LANDSCAPE,
     ),
-    Claim(
-        name="visited_without_negative_curvature",
+    visited_without_negative_curvature=Claim(
         says="The visited fixed points have no negative curvature: M_m with m a multiple of R, all pairs of the grown "
         "heads in use and idle heads at zero, however the heads share the directions.",
         source=(OURS, "room README; section 3.2, 4 of zhang2025"),
@@ -480,24 +443,21 @@ CLAIMS = (
         relation=bounded(1e-12, because="growth rates that vanish, to rounding of a symmetric matrix of order one"),
         **LANDSCAPE,
     ),
-    Claim(
-        name="others_are_strict_saddles",
+    others_are_strict_saddles=Claim(
         says="All other fixed points, of whatever form, are strict saddles.",
         source=(OURS, "room README; section 3.2 of zhang2025"),
         measured=landscape.wild_rates,
         relation=bounded(lower=1e-5, because="clearly above rounding; what heads share at random is seldom degenerate"),
         **LANDSCAPE,
     ),
-    Claim(
-        name="global_minimum",
+    global_minimum=Claim(
         says="M_D is the global minimum over all maps that attention can make.",
         source=(PAPER, "section 3.3"),
         measured=landscape.slope_at_the_end,
         relation=bounded(1e-12, because=EXACT),
         **LANDSCAPE,
     ),
-    Claim(
-        name="strict_saddle_rate",
+    strict_saddle_rate=Claim(
         says="The rate at which an unvisited fixed point is left is that of the 2 x 2 block of two eigenvectors.",
         source=(OURS, "room README"),
         measured=landscape.growth_rates,
@@ -508,16 +468,14 @@ CLAIMS = (
         seeds=all_of(2),
     ),
     # ---- heads of rank R: section 4, E.4
-    Claim(
-        name="plateaus_where_m_divides_rank",
+    plateaus_where_m_divides_rank=Claim(
         says="Conspicuous plateaus occur at L(M_m) for m that divides R.",
         source=(PAPER, "section 4, Fig. 2, 7, 8"),
         measured=lambda runs: sweeps.misplaced(runs, sweeps.divides),
         relation=bounded(0.0, because=f"{COUNT}; R = 1..8, medians of six seeds, m = 0 granted"),
         **RANKS,
     ),
-    Claim(
-        name="plateaus_at_multiples_of_rank",
+    plateaus_at_multiples_of_rank=Claim(
         says="In the median run, conspicuous plateaus occur at L(M_m) exactly for m that is a multiple of R.",
         source=(PAPER, "section 4, Fig. 2, 7, 8, corrected"),
         measured=lambda runs: sweeps.misplaced(runs, sweeps.is_multiple),
@@ -525,8 +483,7 @@ CLAIMS = (
         **RANKS,
         repairs="plateaus_where_m_divides_rank",
     ),
-    Claim(
-        name="grown_heads",
+    grown_heads=Claim(
         says="ceil(D/R) heads grow.",
         source=(PAPER, "section 4, E.4"),
         measured=lambda run: len(common.grown_heads(run, -1)),
@@ -536,8 +493,7 @@ CLAIMS = (
         experiment="ranks",
         seeds=share_of(0.9, 8),
     ),
-    Claim(
-        name="new_value_at_multiples",
+    new_value_at_multiples=Claim(
         says="A new value grows at the drop after plateau m if m is a multiple of R, and at no other.",
         source=(PAPER, "Fig. 7, E.4"),
         measured=common.grown_counts,
@@ -547,8 +503,7 @@ CLAIMS = (
         experiment="pairs",
         seeds=share_of(0.9, 12),
     ),
-    Claim(
-        name="grown_value_speeds_pairs",
+    grown_value_speeds_pairs=Claim(
         says="A grown head's value, which multiplies the growth of its other pairs, is many times that of idle heads.",
         source=(PAPER, "section 4, E.4"),
         measured=common.value_ratios,
@@ -558,8 +513,7 @@ CLAIMS = (
         seeds=share_of(0.9, 9),
     ),
     # ---- repeated eigenvalues: E.5
-    Claim(
-        name="plateaus_between_equal_eigenvalues",
+    plateaus_between_equal_eigenvalues=Claim(
         says="With R=1, plateaus occur between equal eigenvalues too, in some runs.",
         source=(PAPER, "section E.5, Fig. 9"),
         measured=lambda runs: sweeps.first_ranks(runs, 1).max(),
@@ -567,8 +521,7 @@ CLAIMS = (
         experiment="repeated",
         seeds=together(32),
     ),
-    Claim(
-        name="skipped_between_equal_eigenvalues",
+    skipped_between_equal_eigenvalues=Claim(
         says="And in some runs they are skipped.",
         source=(PAPER, "section E.5, Fig. 9"),
         measured=lambda runs: sweeps.first_ranks(runs, 1).min(),
@@ -577,16 +530,14 @@ CLAIMS = (
         seeds=together(128),
     ),
     # ---- initial scale: B.2
-    Claim(
-        name="larger_start_shortens_plateaus",
+    larger_start_shortens_plateaus=Claim(
         says="Increasing the initial scale shortens every plateau.",
         source=(PAPER, "section B.2, Fig. 4"),
         measured=lambda runs: sweeps.by_scale(runs, common.durations),
         relation=monotone("falls", because=f"{ORDER}; medians over seeds at six scales"),
         **SCALES,
     ),
-    Claim(
-        name="rich_shape",
+    rich_shape=Claim(
         says="From a small start drops are sigmoids: the share of the fall that is made while the loss falls ever "
         "faster is that of Eq. (7), 1 − 0.6² = 0.64.",
         source=(PAPER, "section B.2, Fig. 4"),
@@ -595,16 +546,14 @@ CLAIMS = (
         relation=close(0.1, because="some tens of saved times resolve a drop"),
         **SCALES,
     ),
-    Claim(
-        name="lazy_shape",
+    lazy_shape=Claim(
         says="From a large start the loss decays as sums of exponentials do, slower and slower.",
         source=(PAPER, "section B.2, Fig. 4"),
         measured=lambda runs: sweeps.concave_shares(runs)[-1],
         relation=bounded(0.1, because="the share that is made while falling faster is zero for exponentials"),
         **SCALES,
     ),
-    Claim(
-        name="mixed_shape",
+    mixed_shape=Claim(
         says="In between the shape changes from the one to the other.",
         source=(PAPER, "section B.2, Fig. 4"),
         measured=sweeps.concave_shares,
@@ -617,8 +566,7 @@ CLAIMS = (
         **SCALES,
     ),
     # ---- softmax: B.1
-    Claim(
-        name="softmax_drops",
+    softmax_drops=Claim(
         says="Softmax attention, too, learns in several drops with slow phases between them.",
         source=(PAPER, "section B.1, Fig. 3"),
         measured=lambda run: common.drops_seen(run, smallest=0.05),
@@ -627,8 +575,7 @@ CLAIMS = (
         seeds=all_of(2),
     ),
     # ---- contexts of every length: B.3
-    Claim(
-        name="next_token_levels",
+    next_token_levels=Claim(
         says="Trained on every token, the loss rests at the levels with E(1/N) in the place of 1/N.",
         source=(PAPER, "Eq. (12), Fig. 5"),
         measured=common.levels,
@@ -636,16 +583,14 @@ CLAIMS = (
         relation=close(1e-5, because=RESTING),
         **NEXT_TOKEN,
     ),
-    Claim(
-        name="next_token_predictor",
+    next_token_predictor=Claim(
         says="The converged network answers fresh prompts by β' [Λ + E(1/N)(Λ + tr Λ)]⁻¹ x_q.",
         source=(PAPER, "Eq. (10), (11)"),
         measured=lambda run: prompts.distance_from_theory(run)[-1:],
         relation=bounded(1e-6, because=SETTLED),
         **NEXT_TOKEN,
     ),
-    Claim(
-        name="second_moments_of_all_lengths",
+    second_moments_of_all_lengths=Claim(
         says="E(Λ̂²) over lengths 1..N is Λ² + E(1/N)(Λ + tr Λ)Λ.",
         source=(PAPER, "Eq. (16)"),
         measured=lambda runs: sampling.of_all_lengths(runs[0]),
@@ -653,8 +598,7 @@ CLAIMS = (
         relation=close(0.03, because="sampled: 4000 contexts of each length, a fourth moment known to a percent"),
         **LENGTHS,
     ),
-    Claim(
-        name="only_mean_inverse_length",
+    only_mean_inverse_length=Claim(
         says="Another distribution of lengths with the same E(1/N) has the same E(Λ̂²), all the loss knows of them.",
         source=(PAPER, "section B.3"),
         measured=lambda runs: sampling.of_two_lengths(runs[0]),
@@ -665,8 +609,7 @@ CLAIMS = (
         **LENGTHS,
     ),
     # ---- zero blocks: E.1
-    Claim(
-        name="zero_blocks_stay_zero",
+    zero_blocks_stay_zero=Claim(
         says="The blocks of value and key that start at zero stay zero when the network is trained on P sequences.",
         source=(PAPER, "section 2.2, E.1; our reading, for a training set"),
         measured=lambda run: run.series("stray").max(),
@@ -675,8 +618,7 @@ CLAIMS = (
         experiment="blocks",
         seeds=all_of(6),
     ),
-    Claim(
-        name="zero_blocks_stay_zero_by_symmetry",
+    zero_blocks_stay_zero_by_symmetry=Claim(
         says="They stay zero on any data that w -> -w leaves as they are, of which the population is one case.",
         source=(PAPER, "section E.1, corrected"),
         measured=lambda run: run.series("stray").max(),
@@ -686,8 +628,7 @@ CLAIMS = (
         seeds=all_of(4),
         repairs="zero_blocks_stay_zero",
     ),
-    Claim(
-        name="zero_blocks_pull",
+    zero_blocks_pull=Claim(
         says="On P sequences the mean square pull on these blocks is of order 1/P.",
         source=(PAPER, "section E.1, corrected"),
         measured=lambda runs: sweeps.against(runs, "sequences", sampling.pull_on_zero_blocks),
@@ -702,8 +643,7 @@ CLAIMS = (
         repairs="zero_blocks_stay_zero",
     ),
     # ---- any loss: D.7, E.6
-    Claim(
-        name="conservation_for_any_loss",
+    conservation_for_any_loss=Claim(
         says="The flow of any loss keeps these quantities: under gradient descent they drift as the step does.",
         source=(PAPER, "Eq. (51), D.7, E.6"),
         measured=sweeps.drift_by_step,

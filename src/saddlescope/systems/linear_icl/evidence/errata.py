@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from saddlescope.core.experiment import Erratum, misprints
+from saddlescope.core.experiment import Erratum, listed, misprints
 
 from . import errata_shown
 
 VERSION = "the short version with appendices A to E, equations (1) to (51)"
 """Of the paper that was read."""
 
-ERRATA: tuple[Erratum, ...] = (
-    Erratum(
-        name="fixed_point_count",
+SHOWN = listed(
+    fixed_point_count=Erratum(
         where="section 3.1, below Eq. (4); sections 4 and E.3",
         printed="There are 2^D fixed points in function space, and from a small start D+1 of them are visited, "
         "whatever H and R.",
@@ -24,8 +23,7 @@ ERRATA: tuple[Erratum, ...] = (
         measure="relative error of the number of reachable functions, D=4, H=2, R=1",
         shows=errata_shown.shows_fixed_point_count,
     ),
-    Erratum(
-        name="repeated_eigenvalues",
+    repeated_eigenvalues=Erratum(
         where="section 3.1, below Eq. (4); section E.3",
         printed="There are 2^D fixed points in function space, for any Λ.",
         true="Stationary maps are the partial singular value decompositions of diag(λ^{3/2} a^{-1/2}) in rescaled "
@@ -37,8 +35,7 @@ ERRATA: tuple[Erratum, ...] = (
         "its map from all 2^D listed ones; eigenvalues 0.35, 0.35, 0.15, 0.15 against 0.4, 0.3, 0.2, 0.1",
         shows=errata_shown.shows_repeated_eigenvalues,
     ),
-    Erratum(
-        name="c3",
+    c3=Erratum(
         where="section 3.1, condition (C3)",
         printed="A head with v = 0 at a fixed point has k or q in the span of the learned eigenvectors.",
         true="That is enough but not needed: v = 0 is at rest when Σ_{d not in S} λ_d² k_d q_d = 0, which Eq. (49) "
@@ -50,8 +47,7 @@ ERRATA: tuple[Erratum, ...] = (
         "larger of the head's velocity and the left-hand side of Eq. (49)",
         shows=errata_shown.shows_c3,
     ),
-    Erratum(
-        name="signs",
+    signs=Erratum(
         where="section 3.2, Eq. (6) and (7); section D.5.2, Eq. (34)",
         printed="A grown head has k = q = v e with v > 0.",
         true="Heads grow to v < 0 as often as to v > 0, and then k = −q, as section D.5.1 says itself. Eq. (7) then "
@@ -61,8 +57,7 @@ ERRATA: tuple[Erratum, ...] = (
         measure="max |k − q| / |k| over the grown heads of four flows from init_scale 0.01; then |k − sgn(v) q| / |k|",
         shows=errata_shown.shows_signs,
     ),
-    Erratum(
-        name="later_plateaus",
+    later_plateaus=Erratum(
         where="section 3.2, second paragraph",
         printed="A later plateau lasts longer than an earlier one, because its eigenvalue is smaller.",
         true="The heads that are left keep growing on every plateau, so a later one begins with larger weights. In the "
@@ -75,8 +70,7 @@ ERRATA: tuple[Erratum, ...] = (
         "successive departure times from the same weights with q = sgn(v) k",
         shows=errata_shown.shows_later_plateaus,
     ),
-    Erratum(
-        name="large_n",
+    large_n=Erratum(
         where="section 3.2, last paragraph; section 3.3, below Eq. (8)",
         printed="The m-th drop is about λ_m, and at M_m the network performs principal component regression (at M_D "
         "least squares), N not being mentioned any more.",
@@ -87,8 +81,7 @@ ERRATA: tuple[Erratum, ...] = (
         measure="E(ŷ_q − least squares)² / E(y_q²) at M_D for N=31, as in the figures; then for N=10^6",
         shows=errata_shown.shows_large_n,
     ),
-    Erratum(
-        name="rank_divides",
+    rank_divides=Erratum(
         where="section 4 (three times); Fig. 7's caption",
         printed="Plateaus are conspicuous at M_m when m divides R.",
         true="When R divides m, m=0 included, as the paper's own examples have it: all pairs of the grown heads are in "
@@ -100,8 +93,7 @@ ERRATA: tuple[Erratum, ...] = (
         "the curvature: M_m has no growing linear mode",
         shows=errata_shown.shows_rank_divides,
     ),
-    Erratum(
-        name="eq9",
+    eq9=Erratum(
         where="section B.3, Eq. (9)",
         printed="The prediction of y_n is made from the first n columns of X.",
         true="For n <= N the n-th column contains y_n, and the skip connection alone would hand it over. Eq. (11) and "
@@ -111,8 +103,7 @@ ERRATA: tuple[Erratum, ...] = (
         measure="mean |∂ŷ_n/∂y_n| at M_D, n = 2..31, one sequence",
         shows=errata_shown.shows_eq9,
     ),
-    Erratum(
-        name="eq24c",
+    eq24c=Erratum(
         where="section D.2, Eq. (24c)",
         printed="The query moves by v (Λ² − Λ Σ v k qᵀ E(Λ̂²)) k.",
         true="By v (Λ² − Λ Σ v q kᵀ E(Λ̂²)) k, the transpose of the bracket in Eq. (24b).",
@@ -121,8 +112,7 @@ ERRATA: tuple[Erratum, ...] = (
         measure="relative deviation from −½ ∂L/∂q by differences of the loss, three random heads",
         shows=errata_shown.shows_eq24c,
     ),
-    Erratum(
-        name="eq38",
+    eq38=Erratum(
         where="section D.5.2, Eq. (38); section D.6.2, Eq. (43)",
         printed="A plateau lasts about τ/(λ² v), v being the value weight of the growing head when it begins.",
         true="This takes |k| = |q| = |v| and k, q along the eigenvector from the beginning. On the plateau the "
@@ -137,8 +127,7 @@ ERRATA: tuple[Erratum, ...] = (
         "then of the repaired t_1 against integrated flows, four seeds at init_scale 0.01",
         shows=errata_shown.shows_eq38,
     ),
-    Erratum(
-        name="equal_norms",
+    equal_norms=Erratum(
         where="section D.7, below Eq. (44)",
         printed="From a small start |k|, |q| and |v| of a head are approximately equal throughout training.",
         true="Their squares differ by a constant of the size of the initial squares: on a head's own plateau they "
@@ -149,8 +138,7 @@ ERRATA: tuple[Erratum, ...] = (
         "during training, then at the end",
         shows=errata_shown.shows_equal_norms,
     ),
-    Erratum(
-        name="e1_population",
+    e1_population=Erratum(
         where="section 2.2, above Eq. (2); section E.1",
         printed="The blocks of W^V and W^K that start at zero stay zero in training on P sequences.",
         true="Their velocity contains first and third moments of the task vector, which vanish for the population but "
@@ -161,8 +149,7 @@ ERRATA: tuple[Erratum, ...] = (
         "mirror images added",
         shows=errata_shown.shows_e1_population,
     ),
-    Erratum(
-        name="fig7",
+    fig7=Erratum(
         where="Fig. 7's caption",
         printed="The setting is that of Fig. 1(b) but for the rank, with N=32 and H=5.",
         true="Fig. 1 has N=31 and H=4, so one caption is wrong or three things differ. (32 is the number of tokens of "
@@ -173,8 +160,7 @@ ERRATA: tuple[Erratum, ...] = (
         "depend on H",
         shows=errata_shown.shows_fig7,
     ),
-    Erratum(
-        name="e5",
+    e5=Erratum(
         where="section E.5, first paragraph",
         printed="With repeated eigenvalues only the initial weights decide how long a plateau lasts.",
         true="The eigenvalues decide as well: every plateau's duration scales as λ^-2, equal or not (Eq. (43) says so "
@@ -185,5 +171,5 @@ ERRATA: tuple[Erratum, ...] = (
         "0.35, 0.15, 0.15; then in units of λ^-2",
         shows=errata_shown.shows_e5,
     ),
-    *misprints(Path(__file__).with_name("misprints.tsv")),
 )
+ERRATA: tuple[Erratum, ...] = (*SHOWN, *misprints(Path(__file__).with_name("misprints.tsv")))

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from saddlescope.core.experiment import Erratum, misprints
+from saddlescope.core.experiment import Erratum, listed, misprints
 
 from . import errata_shown
 
 VERSION = "preprint with appendices A to D, equations (1) to (10), as read in 2026"
 """Of the paper that was read."""
 
-ERRATA: tuple[Erratum, ...] = (
-    Erratum(
-        name="eq3",
+SHOWN = listed(
+    eq3=Erratum(
         where="section 2, Eq. (3); captions of Fig. 1 and 3",
         printed="f_{A*_{1:i}} is the truth for one who sees I(1), ..., I(i) alone, and stages are told by the distance "
         "from it.",
@@ -27,8 +26,7 @@ ERRATA: tuple[Erratum, ...] = (
         "w=h=2, b0=3",
         shows=errata_shown.shows_eq3,
     ),
-    Erratum(
-        name="key_query",
+    key_query=Erratum(
         where="section 2.1, K_k^T Q_k",
         printed="Position p looks at p − i for i in I(k).",
         true="At p − i + 1 with the lags of Table 4, as y_t is asked at x_t and tells x_{t+1}. Without the 1 every "
@@ -38,8 +36,7 @@ ERRATA: tuple[Erratum, ...] = (
         measure="mean KL, in nats, of the construction's output from the truth; d=5, T=6, w=4, lambda=40",
         shows=errata_shown.shows_key_query,
     ),
-    Erratum(
-        name="alpha",
+    alpha=Erratum(
         where="section 2.1, the sparse pattern and K_k^T Q_k",
         printed="The construction solves the task; its attention is uniform on I(k).",
         true="Of Eq. (1)'s alpha_i this holds if they are all 1/|I(k)|, which appendix B chooses later.",
@@ -48,8 +45,7 @@ ERRATA: tuple[Erratum, ...] = (
         measure="mean KL, in nats, of the construction's output from the truth with alpha = (0.8, 0.2); lambda=40",
         shows=errata_shown.shows_alpha,
     ),
-    Erratum(
-        name="strengths",
+    strengths=Erratum(
         where="section 3, below Eq. (4); appendix B, ground truth; section C.6",
         printed="The strength of the k-th feature is m_k* in section 3 and m_k in appendix B; section C.6 goes on with "
         "B's m.",
@@ -60,8 +56,7 @@ ERRATA: tuple[Erratum, ...] = (
         measure="largest relative deviation from |A_k*|_F, d=5",
         shows=errata_shown.shows_strengths,
     ),
-    Erratum(
-        name="strict_order",
+    strict_order=Erratum(
         where="section 3, below Eq. (4)",
         printed="m_1* > m_2* > ... without loss of generality.",
         true="Patterns can be renumbered, ties cannot be broken: with m_1* = m_2* = m_3* heads in step end on all "
@@ -71,8 +66,7 @@ ERRATA: tuple[Erratum, ...] = (
         measure="|s − s_1*| at t=1e6 from V=0 and uniform attention, m=1; then m=1.7; T=40, h=H=3, b0=1",
         shows=errata_shown.shows_strict_order,
     ),
-    Erratum(
-        name="assumption_1",
+    assumption_1=Erratum(
         where="section 3, Assumption 1 and Proposition 1; section D, proof of Proposition 1",
         printed="E<x_i, x_j> = 1[i=j] makes gradient flow on the task that of the tensor problem.",
         true="But for its scale this is the trace of what the proof uses, E(x_i x_j^T) = 1[i=j] I. Where a token's "
@@ -84,8 +78,7 @@ ERRATA: tuple[Erratum, ...] = (
         "0.1), then I; d=h=3, T=6, H=5",
         shows=errata_shown.shows_assumption_1,
     ),
-    Erratum(
-        name="assumption_1_scale",
+    assumption_1_scale=Erratum(
         where="section 3, Assumption 1; section D, proof of Proposition 1; section D.1",
         printed="Tokens have E|x_i|² = 1. The proof has their covariance I, and D.1 calls a covariance of order 1/d "
         "that of others, slower by 1/(dT) together with a loss of order 1/T.",
@@ -96,8 +89,7 @@ ERRATA: tuple[Erratum, ...] = (
         measure="relative deviation of −dL/dtheta of Eq. (8) from that of Proposition 1, covariance I/d, then I; d=3",
         shows=errata_shown.shows_assumption_1_scale,
     ),
-    Erratum(
-        name="theorem_1",
+    theorem_1=Erratum(
         where="section 3, Theorem 1 and Eq. (6); section D, invariance of the set R",
         printed="From <V, V_1*> >= <V, V_k*> and s_1 >= s_k, V' and s' keep this order, and the flow tends to s_1*.",
         true="Where s_1 = s_k their difference moves like m_1* <V, V_1*> − m_k* <V, V_k*>, which Eq. (6) allows to be "
@@ -111,8 +103,7 @@ ERRATA: tuple[Erratum, ...] = (
         "and six random ones, with T=8, that meet the repaired condition",
         shows=errata_shown.shows_theorem_1,
     ),
-    Erratum(
-        name="window",
+    window=Erratum(
         where="section 3, Theorem 2; section D, last line of its proof",
         printed="The bound holds up to t = 1/(c_1 log(1/epsilon)), by which closeness decides how long heads stay "
         "together.",
@@ -125,8 +116,7 @@ ERRATA: tuple[Erratum, ...] = (
         "deviations are 0.1 gets longer",
         shows=errata_shown.shows_window,
     ),
-    Erratum(
-        name="universal",
+    universal=Erratum(
         where="section 3, Theorem 2",
         printed="c_1 is a universal constant.",
         true="By the proof's own words it depends on H and G. A head that is moved along V_1* and s_1* needs a c_1 of "
@@ -136,8 +126,7 @@ ERRATA: tuple[Erratum, ...] = (
         measure="relative change of the least c_1 from b0=1 to b0=10; then from epsilon=1e-4 to 1e-6; T=40, h=H=3, V=0",
         shows=errata_shown.shows_universal,
     ),
-    Erratum(
-        name="blind",
+    blind=Erratum(
         where="appendix B, ground truth",
         printed="All features of one orthogonal A_k* are equally important.",
         true="What an output direction adds to all logits alike the softmax of Eq. (1) does not see: one feature, with "
@@ -148,8 +137,7 @@ ERRATA: tuple[Erratum, ...] = (
         "smallest",
         shows=errata_shown.shows_blind,
     ),
-    Erratum(
-        name="simplex",
+    simplex=Erratum(
         where="section C.6, initialization",
         printed="s_i(0) is 1/T plus independent Gaussian noise of variance 1e-6.",
         true="Such entries do not sum to one, so no logits belong to them, and the flow of Eq. (5) keeps the sum only "
@@ -159,8 +147,7 @@ ERRATA: tuple[Erratum, ...] = (
         measure="mean deviation of sum_i s_i from 1, T=40, 64 heads",
         shows=errata_shown.shows_simplex,
     ),
-    Erratum(
-        name="base_scale",
+    base_scale=Erratum(
         where="section C.6, parameters and the text below",
         printed="All heads first learn position 1; d, T, h and m are given, b0 is not. (lambda = 0 is, but section "
         "2.1's lambda has no part here.)",
@@ -172,8 +159,7 @@ ERRATA: tuple[Erratum, ...] = (
         "which half of its residual is gone; three starts, b0=1, then b0=10",
         shows=errata_shown.shows_base_scale,
     ),
-    Erratum(
-        name="lemma_1",
+    lemma_1=Erratum(
         where="section D, Lemma 1",
         printed="If s_1 >= s_j and v_1 >= v_j for all j in [h], then (Pi(s) v)_1 >= (Pi(s) v)_j.",
         true="The last step needs v_1 >= <s, v>, to which the T − h other entries contribute: s = (0.3, 0.1, 0.6), "
@@ -185,8 +171,7 @@ ERRATA: tuple[Erratum, ...] = (
         "2000 random points of either repaired kind, T=6",
         shows=errata_shown.shows_lemma_1,
     ),
-    Erratum(
-        name="idle",
+    idle=Erratum(
         where="section D, end of the proof of Theorem 1",
         printed="(7) is the only stationary point in R.",
         true="For T > h there are more, at which Theorem 1's flow stays although Eq. (6) holds: V = 0 and any s on "
@@ -198,8 +183,7 @@ ERRATA: tuple[Erratum, ...] = (
         "s_1 = s_2 = s_3 = 3e-4",
         shows=errata_shown.shows_idle,
     ),
-    Erratum(
-        name="v_optimal",
+    v_optimal=Erratum(
         where="section D, proof of Theorem 2, bound on V",
         printed="|V| cannot exceed |G s|/(H |s|²), else phi would fall. (The norm of G s is missing.)",
         true="The best V for an s is not where V is: s moves on, |G s|/|s|² falls as attention narrows, and V follows "
@@ -210,8 +194,7 @@ ERRATA: tuple[Erratum, ...] = (
         "b0=1",
         shows=errata_shown.shows_v_optimal,
     ),
-    Erratum(
-        name="v_bound",
+    v_bound=Erratum(
         where="section D, proof of Theorem 2, bound on V",
         printed="The largest |G s|/(H |s|²) is m_1*/H, which therefore bounds |V|.",
         true="That is its value at s_1*. With s_1 = 1/sqrt(T) and the rest spread evenly it is at least "
@@ -223,5 +206,5 @@ ERRATA: tuple[Erratum, ...] = (
         "T=40, h=H=3, b0=1",
         shows=errata_shown.shows_v_bound,
     ),
-    *misprints(Path(__file__).with_name("misprints.tsv")),
 )
+ERRATA: tuple[Erratum, ...] = (*SHOWN, *misprints(Path(__file__).with_name("misprints.tsv")))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from saddlescope import Erratum
+from saddlescope import Erratum, listed
 
 from .. import prediction, reduction
 from ..data import State
@@ -29,9 +29,8 @@ def eq3() -> tuple[float, float]:
 VERSION = "v1"
 """Of the paper that was read."""
 
-ERRATA = (
-    Erratum(
-        name="eq3",
+ERRATA = listed(
+    eq3=Erratum(
         where="Eq. (3)",
         printed="t_i = log(s_i/p_i(0) − 1) / s_i",
         true="t_i = log(s_i/p_i(0) − 1) / (2 s_i)",

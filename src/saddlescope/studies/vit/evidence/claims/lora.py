@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from saddlescope.core.claim import OURS, Claim, all_of, bounded, close, only, ordered
+from saddlescope.core.experiment import listed
 from saddlescope.core.run import Run
 
 from ...lora_spec import NETWORKS
@@ -72,9 +73,8 @@ def second_direction(run: Run) -> float:
     return float(np.median(found)) if found else np.nan
 
 
-CLAIMS = (
-    Claim(
-        name="lora_rank_holds",
+CLAIMS = listed(
+    lora_rank_holds=Claim(
         says="The ranks that hold nine tenths of each matrix's squared change hold as much of what fine-tuning "
         "learned: with the rest of the change taken away, and biases, norms and positions as before, the decrease of "
         "the loss is kept.",
@@ -83,8 +83,7 @@ CLAIMS = (
         measured=lambda run: decrease_kept(run, judged(run, "loss", "held")),
         relation=bounded(lower=0.9, because="as large a share of the decrease as the ranks hold of the squared change"),
     ),
-    Claim(
-        name="lora_recovers",
+    lora_recovers=Claim(
         says="A LoRA of the ranks that a full fine-tuning's change has, trained from the same start for as many "
         "epochs, recovers the decrease of the loss.",
         source=ASKED,
@@ -92,8 +91,7 @@ CLAIMS = (
         measured=lambda run: decrease_kept(run, judged(run, "loss", "lora")),
         relation=bounded(lower=0.9, because="as large a share of the decrease as the ranks hold of the squared change"),
     ),
-    Claim(
-        name="lora_generalises",
+    lora_generalises=Claim(
         says="That LoRA has the test accuracy of the full fine-tuning.",
         source=(OURS, "LoRA"),
         **LORA,
@@ -101,8 +99,7 @@ CLAIMS = (
         expected=lambda run: judged(run, "test_accuracy", "full"),
         relation=close(0.03, because="two standard errors of a difference, with 4 % of 360 test images wrong"),
     ),
-    Claim(
-        name="lora_needs_less",
+    lora_needs_less=Claim(
         says="A LoRA needs less rank than the full change has: with rank one everywhere it recovers more than the "
         "first direction of each matrix's full change keeps; more rank still recovers more.",
         source=(OURS, "LoRA"),
@@ -111,16 +108,14 @@ CLAIMS = (
         measured=kept_by_rank,
         relation=ordered(because="shares of one decrease, from one start"),
     ),
-    Claim(
-        name="lora_rank_grows",
+    lora_rank_grows=Claim(
         says="A LoRA, which begins at BA = 0, gains rank gradually: after one step it has less than at the end.",
         source=ASKED,
         **LORA,
         measured=first_rank,
         relation=bounded(1.0, because="the theory's rank never falls while directions are joining"),
     ),
-    Claim(
-        name="lora_rank_recovers",
+    lora_rank_recovers=Claim(
         says="A LoRA's rank falls from the first step on, in which Adam gives all entries of B one size, while the "
         "strongest direction takes over, and only then grows, by a twentieth or more.",
         source=(OURS, "LoRA"),
@@ -131,8 +126,7 @@ CLAIMS = (
         ),
         repairs="lora_rank_grows",
     ),
-    Claim(
-        name="lora_one_at_a_time",
+    lora_one_at_a_time=Claim(
         says="The directions of a LoRA appear one after another: when a module's first has half of its final size, the "
         "second has not yet a quarter of its own.",
         source=ASKED,
@@ -140,8 +134,7 @@ CLAIMS = (
         measured=second_direction,
         relation=bounded(0.25, because="in the limit of small weights the second is still at zero; half is no order"),
     ),
-    Claim(
-        name="lora_together",
+    lora_together=Claim(
         says="The directions of a LoRA grow together: when a module's first has half of its final size, the second has "
         "more than a quarter of its own.",
         source=(OURS, "LoRA"),

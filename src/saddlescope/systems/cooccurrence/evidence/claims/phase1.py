@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from saddlescope.core.claim import OURS, Claim, all_of, bounded, close, rows_over, scales_as, share_of, together
+from saddlescope.core.experiment import listed
 from saddlescope.core.run import Run
 
 from ...data import PAPER
@@ -72,9 +73,8 @@ def _spread(measured: Callable[[Run], np.ndarray]) -> Callable[[Sequence[Run]], 
     return lambda runs: [float(np.sqrt(np.mean(np.concatenate([measured(run).ravel() for run in runs]) ** 2)))]
 
 
-STARTS_CLAIMS = (
-    Claim(
-        name="initial_keys_and_queries",
+STARTS_CLAIMS = listed(
+    initial_keys_and_queries=Claim(
         says="At the start W_K and W_Q map words to nearly orthogonal vectors: all inner products are within "
         "σ0² m (√(4/m log(2d/δ)) + 4/m log(2d/δ)) of σ0² m I.",
         source=(PAPER, "Lemma D.1; Lemma H.2"),
@@ -82,8 +82,7 @@ STARTS_CLAIMS = (
         relation=bounded(1.0, because=UNION),
         **STARTS,
     ),
-    Claim(
-        name="initial_attention_is_uniform",
+    initial_attention_is_uniform=Claim(
         says="Attention starts uniform, up to a normal number of size σ0²/L, which is of order 1/(L² m).",
         source=(PAPER, "Corollary D.2"),
         measured=_spread(measures.initial_attention),
@@ -91,24 +90,21 @@ STARTS_CLAIMS = (
         relation=close(0.05, because=NORMAL),
         **ALL_STARTS,
     ),
-    Claim(
-        name="initial_values_and_neurons",
+    initial_values_and_neurons=Claim(
         says="At the start W_V's words and the neurons are nearly orthogonal, to each other too.",
         source=(PAPER, "Lemma D.3; Lemma H.2"),
         measured=measures.value_ratios,
         relation=bounded(1.0, because=UNION),
         **STARTS,
     ),
-    Claim(
-        name="initial_mixed_values",
+    initial_mixed_values=Claim(
         says="|W_V X p|² is σ0² m/L, up to √(4/m log(2nL/δ)) of it.",
         source=(PAPER, "Lemma D.4"),
         measured=measures.mixed_value_ratio,
         relation=bounded(1.0, because=UNION),
         **STARTS,
     ),
-    Claim(
-        name="initial_neuron_outputs",
+    initial_neuron_outputs=Claim(
         says="A neuron's output w_j W_V X p is a normal number of size σ0 σ1 √(m/L).",
         source=(PAPER, "Corollary D.5"),
         measured=_spread(measures.neuron_outputs),
@@ -116,8 +112,7 @@ STARTS_CLAIMS = (
         relation=close(0.05, because=NORMAL),
         **ALL_STARTS,
     ),
-    Claim(
-        name="initial_signs",
+    initial_signs=Claim(
         says="Half of the neurons have a_j = +1, up to √m1 of them.",
         source=(PAPER, "Lemma D.6"),
         measured=_spread(measures.sum_of_signs),
@@ -125,8 +120,7 @@ STARTS_CLAIMS = (
         relation=close(0.25, because="one number of each of sixty starts: its size is known to a tenth"),
         **ALL_STARTS,
     ),
-    Claim(
-        name="initial_values",
+    initial_values=Claim(
         says="G(0) of a word is of size σ0 σ1 √(m m1).",
         source=(PAPER, "Lemma D.7; Proposition E.8"),
         measured=_spread(measures.initial_values),
@@ -134,8 +128,7 @@ STARTS_CLAIMS = (
         relation=close(0.05, because=NORMAL),
         **ALL_STARTS,
     ),
-    Claim(
-        name="initial_outputs_below_a_hundredth",
+    initial_outputs_below_a_hundredth=Claim(
         says="F(0) is at most 0.01, with σ0 = 1/(10 √(L m)).",
         source=(PAPER, "Lemma D.8"),
         measured=measures.largest_output,
@@ -144,8 +137,7 @@ STARTS_CLAIMS = (
         ),
         **STARTS,
     ),
-    Claim(
-        name="initial_outputs",
+    initial_outputs=Claim(
         says="F(0) is of size σ0 σ1 √(L m m1), which has no power of m: it is small only where σ0 is.",
         source=(PAPER, "Lemma D.8; Condition 1"),
         measured=_spread(measures.relative_outputs),
@@ -156,8 +148,7 @@ STARTS_CLAIMS = (
         **ALL_STARTS,
         repairs="initial_outputs_below_a_hundredth",
     ),
-    Claim(
-        name="initial_neuron_sums",
+    initial_neuron_sums=Claim(
         says="What other neurons add to a neuron's gradient, Σ a_j' ⟨w_j, w_j'⟩, is of size σ1² √(m m1).",
         source=(PAPER, "Proposition E.5"),
         measured=_spread(measures.neuron_sums),
@@ -165,8 +156,7 @@ STARTS_CLAIMS = (
         relation=close(0.1, because="sixteen neurons of sixty starts; neurons of one start share their sum"),
         **ALL_STARTS,
     ),
-    Claim(
-        name="initial_cross_values",
+    initial_cross_values=Claim(
         says="What other words add to a word's gradient, ⟨W_V X p, W_V μ⟩, is of size σ0² √(m/L).",
         source=(PAPER, "Proposition E.5"),
         measured=_spread(measures.initial_cross_values),
@@ -176,8 +166,7 @@ STARTS_CLAIMS = (
         ),
         **ALL_STARTS,
     ),
-    Claim(
-        name="initial_key_value_products",
+    initial_key_value_products=Claim(
         says="Products of keys and values, |W_K μ|² G(ν) and ⟨W_K ν, W_K μ⟩ G(ν'), are of size σ0² m and σ0² √m times "
         "σ0 σ1 √(m m1).",
         source=(PAPER, "Proposition E.22"),
@@ -188,11 +177,9 @@ STARTS_CLAIMS = (
     ),
 )
 
-PHASE_1_CLAIMS = (
-    *STARTS_CLAIMS,
+RATES_CLAIMS = listed(
     # ---- Lemmas 4.1, 4.2
-    Claim(
-        name="signal_gradient",
+    signal_gradient=Claim(
         says="At the start a_j w_j W_V μ grows at a sixth of (σ0² + σ1²) m for μ1 and μ2, on average over neurons.",
         source=(PAPER, "Lemma 4.1; Lemma E.4"),
         measured=mean_of(measures.signal_rates, axis=None),
@@ -200,8 +187,7 @@ PHASE_1_CLAIMS = (
         relation=close(0.1, because="sixteen neurons of seven starts, which differ among themselves by √(m1/m)"),
         **SWEEP,
     ),
-    Claim(
-        name="signal_gradient_of_every_neuron",
+    signal_gradient_of_every_neuron=Claim(
         says="It is of that order for every single neuron, where m1 is well below m.",
         source=(PAPER, "Lemma 4.1; Lemma E.4; Condition 1"),
         measured=measures.relative_signal_rates,
@@ -210,8 +196,7 @@ PHASE_1_CLAIMS = (
         applies=lambda run: None if 16 * run.system.spec.hidden <= run.system.spec.width else "m1 is not well below m",
         seeds=all_of(2),
     ),
-    Claim(
-        name="signal_gradient_of_many_neurons",
+    signal_gradient_of_many_neurons=Claim(
         says="Single neurons differ from the mean by √(m1/m) of it.",
         source=(OURS, "Lemma 4.1; Proposition E.5"),
         measured=rows_over("hidden", measures.signal_spread),
@@ -219,16 +204,14 @@ PHASE_1_CLAIMS = (
         experiment="neurons",
         seeds=together(5),
     ),
-    Claim(
-        name="common_gradient",
+    common_gradient=Claim(
         says="At the start a_j w_j W_V μ3 grows at most as σ1² √(m m1) + σ0² √(m L) + (σ0² + σ1²) m max F(0).",
         source=(PAPER, "Lemma 4.2; Lemma E.16"),
         measured=measures.common_rates,
         relation=bounded(2.0, because=POLYLOG),
         **WIDE,
     ),
-    Claim(
-        name="common_gradient_vanishes",
+    common_gradient_vanishes=Claim(
         says="As the start shrinks, G3' at the start vanishes with F(0), while G1' stays.",
         source=(PAPER, "Lemma 4.2; section 4.1"),
         measured=rows_over("init_scale", measures.common_share),
@@ -236,32 +219,28 @@ PHASE_1_CLAIMS = (
         experiment="small_starts",
         seeds=together(5),
     ),
-    Claim(
-        name="word_gradient",
+    word_gradient=Claim(
         says="An irrelevant word's w_j W_V μ moves at most as (σ0² + σ1²) m/n + σ0² L √m during Phase 1.",
         source=(PAPER, "Lemma E.6; Theorem E.15"),
         measured=measures.word_rates,
         relation=bounded(2.0, because=POLYLOG),
         **WIDE,
     ),
-    Claim(
-        name="signal_growth",
+    signal_growth=Claim(
         says="During Phase 1 a_j w_j W_V μ moves as P(μ) (σ0² + σ1²) m, up to L σ0² √m + σ1² √(m m1).",
         source=(PAPER, "Theorem E.14; Lemma E.11; Corollary E.10"),
         measured=measures.signal_growth_error,
         relation=bounded(2.0, because=POLYLOG),
         **WIDE,
     ),
-    Claim(
-        name="common_growth",
+    common_growth=Claim(
         says="During Phase 1 a_j w_j W_V μ3 moves at most as σ1² m.",
         source=(PAPER, "Lemma E.17"),
         measured=measures.common_growth,
         relation=bounded(1.0, because=POLYLOG),
         **WIDE,
     ),
-    Claim(
-        name="cross_terms",
+    cross_terms=Claim(
         says="During Phase 1 other words add at most L σ0² √m to a word's gradient, and other neurons σ1² √(m m1).",
         source=(PAPER, "Corollary E.10; Lemma E.11"),
         measured=measures.cross_terms,
@@ -269,16 +248,14 @@ PHASE_1_CLAIMS = (
         **WIDE,
     ),
     # ---- Theorem 3.1
-    Claim(
-        name="first_phase_length",
+    first_phase_length=Claim(
         says="|s|² T1 is the same at every width, up to chance: T1 is of order 1/m.",
         source=(PAPER, "Theorem 3.1; Theorem E.26; Corollary E.20"),
         measured=lambda run: efolds(moments(run)[1], 10),
         relation=bounded(0.3, because="between 7.4 and 13.5 from width 2^8 to 1e9: chance of G(0) moves it so far"),
         **WIDE,
     ),
-    Claim(
-        name="first_phase_time",
+    first_phase_time=Claim(
         says="T0.5 and T1 are those of the flow whose Gram matrices rest.",
         source=(OURS, "Theorem 3.1; section 4.1"),
         measured=moments,
@@ -286,80 +263,70 @@ PHASE_1_CLAIMS = (
         relation=close(1e-3, because="at the least width, 2^8, Gram matrices move by 1/m of what they are"),
         **WIDE,
     ),
-    Claim(
-        name="first_phase_values",
+    first_phase_values=Claim(
         says="At T1 the MLP has aligned: G1, G2 and −G3 are of order one.",
         source=(PAPER, "Theorem 3.1; Theorem E.27"),
         measured=lambda run: measures.values(run, moments(run)[1]),
         relation=bounded(lower=0.4, because="of order one, at every width; none is below 0.55"),
         **WIDE,
     ),
-    Claim(
-        name="all_right",
+    all_right=Claim(
         says="From T1 on every training sentence is right.",
         source=(PAPER, "Theorem 3.1; Corollary E.20"),
         measured=lambda run: run.series("worst_margin")[~measures.first_phase(run)],
         relation=bounded(lower=0.0, because="a margin above zero is right"),
         **WIDTHS,
     ),
-    Claim(
-        name="first_phase_loss",
+    first_phase_loss=Claim(
         says="At T1 the training loss is still of order one: about 0.4.",
         source=(PAPER, "Theorem 3.1; Theorem E.28"),
         measured=lambda run: efolds(run.at("loss", moments(run)[1]), 0.4),
         relation=bounded(0.3, because="Θ(1): between 0.30 and 0.54 at every width; it starts from ln 2"),
         **WIDE,
     ),
-    Claim(
-        name="scores_rest",
+    scores_rest=Claim(
         says="During Phase 1 scores change by m^(-3/2) only.",
         source=(PAPER, "Theorem 3.1; Lemma E.23; Theorem E.28; Definition E.2"),
         measured=during_phase_1("moved_scores"),
         relation=scales_as(-1.5, 0.1, because=NO_POWER),
         **SWEEP,
     ),
-    Claim(
-        name="value_correlations_rest",
+    value_correlations_rest=Claim(
         says="During Phase 1 inner products of values change by 1/m only.",
         source=(PAPER, "Theorem 3.1; Lemma E.9; Theorem E.28"),
         measured=during_phase_1("moved_values"),
         relation=scales_as(-1.0, 0.1, because=NO_POWER),
         **SWEEP,
     ),
-    Claim(
-        name="keys_rest",
+    keys_rest=Claim(
         says="During Phase 1 inner products of keys change by m^-2 only.",
         source=(PAPER, "Theorem 3.1; Lemma E.25; Theorem E.28"),
         measured=during_phase_1("moved_keys"),
         relation=scales_as(-2.0, 0.15, because=NO_POWER),
         **SWEEP,
     ),
-    Claim(
-        name="queries_rest",
+    queries_rest=Claim(
         says="During Phase 1 inner products of queries change by m^-2 only.",
         source=(PAPER, "Theorem 3.1; Lemma E.25; Theorem E.28"),
         measured=during_phase_1("moved_queries"),
         relation=scales_as(-2.0, 0.15, because=NO_POWER),
         **SWEEP,
     ),
-    Claim(
-        name="neurons_rest",
+    neurons_rest=Claim(
         says="During Phase 1 inner products of neurons, and their norms, change by at most 1/m.",
         source=(PAPER, "Theorem 3.1; Proposition E.12; Corollary E.13; Theorem E.28"),
         measured=lambda runs: measures.exponent(during_phase_1("neuron_gram_change")(runs)),
         relation=bounded(-0.9, because="an upper bound: the exponent may be less than −1, up to the same tenth"),
         **SWEEP,
     ),
-    Claim(
-        name="attention_rests",
+    attention_rests=Claim(
         says="During Phase 1 softmax probabilities change by m^-2 only: E.3 allows far more, Corollary E.24 says this.",
         source=(PAPER, "Corollary E.24; Proposition E.3"),
         measured=during_phase_1("moved_attention"),
         relation=scales_as(-2.0, 0.1, because=NO_POWER),
         **SWEEP,
     ),
-    Claim(
-        name="attention_to_words_rests",
+    attention_to_words_rests=Claim(
         says="Between irrelevant words softmax probabilities change by less: by (1/L + 1/n) of the largest change.",
         source=(PAPER, "Corollary E.24"),
         measured=measures.moved_word_attention,
@@ -367,32 +334,28 @@ PHASE_1_CLAIMS = (
         **WIDE,
     ),
     # ---- Definition E.2
-    Claim(
-        name="neuron_values_move_little",
+    neuron_values_move_little=Claim(
         says="During Phase 1 a neuron's w_j W_V μ moves by 1/m1 for μ1, μ2, μ3.",
         source=(PAPER, "Definition E.2; Theorem E.26"),
         measured=during_phase_1("neuron_change"),
         relation=scales_as(-1.0, 0.1, because=NO_POWER),
         **SWEEP,
     ),
-    Claim(
-        name="neuron_words_move_less",
+    neuron_words_move_less=Claim(
         says="For irrelevant words it moves by O(1/n + 1/√m) of that.",
         source=(PAPER, "Definition E.2; Theorem E.26"),
         measured=measures.neuron_word_ratio,
         relation=bounded(8.0, because=POLYLOG),
         **WIDE,
     ),
-    Claim(
-        name="neuron_outputs_move_little",
+    neuron_outputs_move_little=Claim(
         says="During Phase 1 w_j W_V X p moves by at most 4R/L, R being the largest change of w_j W_V μ.",
         source=(PAPER, "Lemma E.7"),
         measured=measures.neuron_output_ratio,
         relation=bounded(4.0, because="the lemma's own factor; its other term vanishes with the width"),
         **WIDE,
     ),
-    Claim(
-        name="key_radius",
+    key_radius=Claim(
         says="Inner products of keys and of queries stay within σ0² √m of their start.",
         source=(PAPER, "Definition E.1; Definition E.2; Definition F.1"),
         measured=measures.key_changes,
@@ -400,24 +363,21 @@ PHASE_1_CLAIMS = (
         **WIDE,
     ),
     # ---- Lemma 4.3
-    Claim(
-        name="balance_in_the_first_phase",
+    balance_in_the_first_phase=Claim(
         says="From a moment before T1 on, −G3' lies between (1+C) max(G1', G2') and (1−C)(G1' + G2').",
         source=(PAPER, "Lemma 4.3; Theorem E.19"),
         measured=lambda run: measures.balance_margins(run, measures.late_first_phase(run)),
         relation=bounded(lower=0.1, because="a constant C, from midway between T0.5 and T1 on"),
         **WIDE,
     ),
-    Claim(
-        name="values_keep_growing",
+    values_keep_growing=Claim(
         says="From the peak of the one-signal loss to T1, G1 and G2 grow at a rate of order σ1² m m1.",
         source=(PAPER, "Theorem E.19"),
         measured=measures.rates_from_turn,
         relation=bounded(lower=0.02, because="of order one in the clock τ: a tenth of the first rate, 1/6"),
         **WIDE,
     ),
-    Claim(
-        name="one_signal_types_stay_alike",
+    one_signal_types_stay_alike=Claim(
         says="During Phase 1 the gradients of both types with one signal differ by O(max F(0)).",
         source=(PAPER, "Proposition E.21"),
         measured=measures.early_one_signal_gap,
@@ -426,8 +386,7 @@ PHASE_1_CLAIMS = (
         ),
         **WIDE,
     ),
-    Claim(
-        name="readout_rests",
+    readout_rests=Claim(
         says="At T1 |s|² is still σ1² m m1.",
         source=(PAPER, "Theorem E.27"),
         measured=measures.readout_at_right,
@@ -437,16 +396,14 @@ PHASE_1_CLAIMS = (
         experiment="widths",
         seeds=all_of(6),
     ),
-    Claim(
-        name="margins_soon_of_order_one",
+    margins_soon_of_order_one=Claim(
         says="By 2 T1 every training sentence has a margin of order one.",
         source=(PAPER, "Theorem E.27; Corollary E.20; Theorem E.28"),
         measured=lambda run: run.series("worst_margin")[measures.second_phase(run, 2)][:1],
         relation=bounded(lower=0.2, because="of order one at every width; T1 itself is where the least margin is zero"),
         **WIDE,
     ),
-    Claim(
-        name="words_at_the_end_of_phase_1",
+    words_at_the_end_of_phase_1=Claim(
         says="At T1 G of irrelevant words is still of the size σ0 σ1 √(m m1) of the start, up to logarithms and 1/n.",
         source=(PAPER, "Theorem E.27"),
         measured=measures.word_values,
@@ -455,8 +412,7 @@ PHASE_1_CLAIMS = (
         ),
         **WIDE,
     ),
-    Claim(
-        name="types_may_be_drawn",
+    types_may_be_drawn=Claim(
         says="With types of sentences drawn, not counted out, both phases remain: T1 is a constant, and R ends where "
         "the counts that were drawn put it.",
         source=(PAPER, "section 2.1, below Assumption 2.3"),
@@ -466,3 +422,4 @@ PHASE_1_CLAIMS = (
         seeds=all_of(3),
     ),
 )
+PHASE_1_CLAIMS = (*STARTS_CLAIMS, *RATES_CLAIMS)

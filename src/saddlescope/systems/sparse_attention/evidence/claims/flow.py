@@ -20,6 +20,7 @@ from saddlescope.core.claim import (
     scales_as,
     together,
 )
+from saddlescope.core.experiment import listed
 from saddlescope.core.run import Run
 
 from ... import prediction
@@ -74,26 +75,23 @@ TOGETHER: dict[str, Any] = {"experiment": "together", "seeds": all_of(3)}
 ORDERED: dict[str, Any] = {"experiment": "ordered", "seeds": all_of(4), "applies": _lasting}
 
 
-FLOW_CLAIMS = (
+FLOW_CLAIMS = listed(
     # ---- section C.6: stages of the flow
-    Claim(
-        name="flow_order",
+    flow_order=Claim(
         says="Patterns are learned in the order of their strength.",
         source=(PAPER, "section C.6, Fig. 10"),
         measured=flow.times,
         relation=ordered(because=ORDER),
         **FLOW,
     ),
-    Claim(
-        name="flow_time_scales",
+    flow_time_scales=Claim(
         says="Every stage takes longer than the one before.",
         source=(PAPER, "section C.6"),
         measured=flow.waits,
         relation=ordered(because=ORDER),
         **FLOW,
     ),
-    Claim(
-        name="flow_plateaus",
+    flow_plateaus=Claim(
         says="After k patterns the loss rests at ½ Σ_{j>k} m_j², what the best approximation of rank k leaves.",
         source=(OURS, "section C.6, Fig. 10"),
         measured=lambda run: flow.levels(run)[:2],
@@ -101,8 +99,7 @@ FLOW_CLAIMS = (
         relation=close(1e-3, because=CREEP),
         **FLOW,
     ),
-    Claim(
-        name="first_stage_time",
+    first_stage_time=Claim(
         says="The first stage comes when the symmetric flow from the mean of all heads has it.",
         source=(OURS, "section 3, symmetric flow"),
         measured=lambda run: flow.times(run)[:1],
@@ -110,8 +107,7 @@ FLOW_CLAIMS = (
         relation=close(0.02, because=NOISE),
         **FLOW,
     ),
-    Claim(
-        name="flow_competition",
+    flow_competition=Claim(
         says="At first every head turns to the strongest pattern: a third after its stage, each has most of its "
         "attention there.",
         source=(PAPER, "section C.6, Fig. 10"),
@@ -119,8 +115,7 @@ FLOW_CLAIMS = (
         relation=bounded(lower=0.5, because="more than all other positions together have"),
         **FLOW,
     ),
-    Claim(
-        name="competition_at_any_strength",
+    competition_at_any_strength=Claim(
         says="Every head turns to the strongest pattern first; section C.6 names no scale: b0 from 1 to 70.7.",
         source=(PAPER, "section C.6; abstract"),
         measured=flow.share_on_first,
@@ -128,8 +123,7 @@ FLOW_CLAIMS = (
         experiment="strengths",
         seeds=all_of(8),
     ),
-    Claim(
-        name="competition_when_strong",
+    competition_when_strong=Claim(
         says="Every head turns to the strongest pattern first where features are strong, b0 >= 10.",
         source=(OURS, "section C.6"),
         measured=flow.share_on_first,
@@ -139,40 +133,35 @@ FLOW_CLAIMS = (
         seeds=all_of(4),
         repairs="competition_at_any_strength",
     ),
-    Claim(
-        name="flow_cooperation",
+    flow_cooperation=Claim(
         says="In the end each pattern has a head of its own, which gives it more than half of its attention.",
         source=(PAPER, "section C.6, Fig. 10"),
         measured=flow.final_shares,
         relation=bounded(lower=0.5, because="no head can do so for two patterns"),
         **FLOW,
     ),
-    Claim(
-        name="residual_attention",
+    residual_attention=Claim(
         says="The head of the last pattern keeps a third or more of its attention on the first position.",
         source=(PAPER, "section C.6"),
         measured=flow.residual_attention,
         relation=bounded(lower=1 / 3, because="what a head without residual attention would have is next to nothing"),
         **FLOW,
     ),
-    Claim(
-        name="offset_of_the_last_feature",
+    offset_of_the_last_feature=Claim(
         says="The head on the first position holds the last feature with the opposite sign...",
         source=(PAPER, "section C.6"),
         measured=lambda run: flow.offsets(run)[0],
         relation=bounded(-0.5, because="less than minus half of the feature is no leftover of the noise"),
         **FLOW,
     ),
-    Claim(
-        name="offset_cancels",
+    offset_cancels=Claim(
         says="... so that the first position gets nothing of it from all heads together.",
         source=(PAPER, "section C.6"),
         measured=lambda run: abs(flow.offsets(run)[1]),
         relation=bounded(0.05, because="it then holds at most a fifth of the loss that is left, ½ (m_3/20)² of 0.6"),
         **FLOW,
     ),
-    Claim(
-        name="haar_features",
+    haar_features=Claim(
         says="Features that are orthonormal only up to 1/d change the plateaus at the order 1/d².",
         source=(PAPER, "Assumption 2; Appendix B"),
         measured=flow.level_shifts,
@@ -180,8 +169,7 @@ FLOW_CLAIMS = (
         experiment="haar",
         seeds=all_of(4),
     ),
-    Claim(
-        name="idle_positions_lump",
+    idle_positions_lump=Claim(
         says="Positions that no pattern needs act as one: from a common logit, times and attention are those from "
         "different ones.",
         source=(OURS, "section C.6"),
@@ -191,8 +179,7 @@ FLOW_CLAIMS = (
         experiment="lumped",
         seeds=together(6),
     ),
-    Claim(
-        name="many_patterns",
+    many_patterns=Claim(
         says="Many patterns are learned in the order of their strength.",
         source=(PAPER, "section C.6"),
         measured=lambda run: flow.times(run)[: run.system.spec.stages],
@@ -201,16 +188,14 @@ FLOW_CLAIMS = (
         seeds=all_of(2),
     ),
     # ---- Eq. (5), Proposition 1, Assumption 1
-    Claim(
-        name="flow_in_s",
+    flow_in_s=Claim(
         says="Eq. (5) in the attention itself gives the same trajectory as the flow in logits.",
         source=(PAPER, "Eq. (5)"),
         measured=flow.flow_in_s,
         relation=bounded(1e-6, because=SOLVER),
         **FLOW,
     ),
-    Claim(
-        name="population_flow",
+    population_flow=Claim(
         says="Where E x_i x_jᵀ = δ_ij I, the gradient of the mean square loss is that of ½ |G − P|².",
         source=(PAPER, "Proposition 1"),
         measured=lambda run: flow.gradient_gap(run, "isotropic"),
@@ -218,16 +203,14 @@ FLOW_CLAIMS = (
         repairs="assumption_1",
         **ONE_SEED,
     ),
-    Claim(
-        name="assumption_1",
+    assumption_1=Claim(
         says="E ⟨x_i, x_j⟩ = δ_ij is enough for it: tokens with a few long axes have the same gradient, up to scale.",
         source=(PAPER, "Assumption 1, Proposition 1"),
         measured=lambda run: flow.gradient_gap(run, "anisotropic"),
         relation=bounded(0.03, because=SAMPLING),
         **ONE_SEED,
     ),
-    Claim(
-        name="slowdown",
+    slowdown=Claim(
         says="With covariance I/d and the loss averaged over T, everything is d T times slower.",
         source=(PAPER, "section D.1"),
         measured=flow.slowdown,
@@ -236,8 +219,7 @@ FLOW_CLAIMS = (
         **ONE_SEED,
     ),
     # ---- Theorem 1
-    Claim(
-        name="symmetric_limit",
+    symmetric_limit=Claim(
         says="Heads that start alike and uniform all end at V = (m_1/H) V_1*, s = s_1*.",
         source=(PAPER, "Theorem 1, Eq. (7)"),
         measured=lambda run: flow.end_point(run)[:, 0],
@@ -245,8 +227,7 @@ FLOW_CLAIMS = (
         relation=close(0.05, because=FAR),
         **TOGETHER,
     ),
-    Claim(
-        name="symmetric_rate",
+    symmetric_rate=Claim(
         says="They get there as (L − L_1) t -> H (T−1) / (4T), whatever the strengths.",
         source=(OURS, "Theorem 1"),
         measured=flow.above_first_plateau,
@@ -254,32 +235,28 @@ FLOW_CLAIMS = (
         relation=close(0.01, because="the next term is of order t^(-1/2) times the rest of the attention, at t = 1e5"),
         **TOGETHER,
     ),
-    Claim(
-        name="logits_diverge",
+    logits_diverge=Claim(
         says="Attention becomes sparse only as logits diverge: 1 − s_1 falls as t^(-1/2).",
         source=(PAPER, "section 2.1; Theorem 1"),
         measured=flow.rest,
         relation=scales_as(-0.5, 0.03, because="positions forget what they had at the start as t^(-1/T) only"),
         **TOGETHER,
     ),
-    Claim(
-        name="potential_rises",
+    potential_rises=Claim(
         says="φ of Eq. (9) never falls along the symmetric flow.",
         source=(PAPER, "Eq. (9)"),
         measured=flow.potential,
         relation=monotone("rises", because=SOLVER, slack=1e-7),
         **TOGETHER,
     ),
-    Claim(
-        name="rest_points",
+    rest_points=Claim(
         says="The symmetric flow rests at (m_j/H) V_j*, s = s_j* for every pattern, and at V = 0 off the patterns.",
         source=(PAPER, "Eq. (10)"),
         measured=flow.rest_points,
         relation=bounded(1e-12, because="rounding, and logits of 60 for infinite ones"),
         **TOGETHER,
     ),
-    Claim(
-        name="order_leads_to_the_first",
+    order_leads_to_the_first=Claim(
         says="Every common start with the order of Eq. (6) leads to the first pattern.",
         source=(PAPER, "Theorem 1"),
         measured=lambda run: flow.end_point(run)[0, 0],
@@ -287,8 +264,7 @@ FLOW_CLAIMS = (
         experiment="opposed",
         seeds=all_of(30),
     ),
-    Claim(
-        name="lasting_order_leads_to_the_first",
+    lasting_order_leads_to_the_first=Claim(
         says="Every common start with m_1 ⟨V, V_1*⟩ >= m_j ⟨V, V_j*⟩ and s_1 >= s_j does: Eq. (6) with "
         "⟨V, V_1*⟩ >= 0, for example.",
         source=(OURS, "Theorem 1"),
@@ -297,16 +273,14 @@ FLOW_CLAIMS = (
         repairs="order_leads_to_the_first",
         **ORDERED,
     ),
-    Claim(
-        name="lasting_order_lasts",
+    lasting_order_lasts=Claim(
         says="The flow keeps that order at all times.",
         source=(OURS, "section D, proof of Theorem 1"),
         measured=flow.order_kept,
         relation=bounded(lower=-1e-6, because=SOLVER),
         **ORDERED,
     ),
-    Claim(
-        name="counterexample",
+    counterexample=Claim(
         says="From V(0) = −20 Σ V_k* and uniform attention, m=1.7, heads end at the second pattern.",
         source=(OURS, "Theorem 1"),
         measured=lambda run: flow.end_point(run)[0, 1],
@@ -314,8 +288,7 @@ FLOW_CLAIMS = (
         experiment="opposed",
         applies=only(init_value=-20.0, importance_ratio=1.7),
     ),
-    Claim(
-        name="wider_basin",
+    wider_basin=Claim(
         says="Starts whose order does not last, V(0) = −c Σ V_k* with c up to 1, lead to the first pattern too.",
         source=(PAPER, "Remark 1, section D.1"),
         measured=lambda run: flow.end_point(run)[0, 0],
@@ -324,8 +297,7 @@ FLOW_CLAIMS = (
         applies=_little,
         seeds=all_of(15),
     ),
-    Claim(
-        name="early_values",
+    early_values=Claim(
         says="From V = 0 and s = 1/T, values first grow as m_j t / T.",
         source=(PAPER, "Remark 1"),
         measured=lambda run: flow.growth_from_uniform(run)[0],
@@ -334,8 +306,7 @@ FLOW_CLAIMS = (
         experiment="early",
         seeds=all_of(2),
     ),
-    Claim(
-        name="early_attention",
+    early_attention=Claim(
         says="Attention first bends by (m_j² − Σ m²/T) t² / (2T³), most towards the strongest pattern.",
         source=(PAPER, "Remark 1"),
         measured=lambda run: flow.growth_from_uniform(run)[1],
@@ -345,8 +316,7 @@ FLOW_CLAIMS = (
         seeds=all_of(2),
     ),
     # ---- Theorem 2
-    Claim(
-        name="universal_growth",
+    universal_growth=Claim(
         says="The constant in the growth of small differences between heads does not depend on the problem.",
         source=(PAPER, "Theorem 2"),
         measured=lambda runs: flow.growth_rates(runs)[0],
@@ -355,8 +325,7 @@ FLOW_CLAIMS = (
         experiment="growth",
         seeds=together(6),
     ),
-    Claim(
-        name="growth_scales",
+    growth_scales=Claim(
         says="It is proportional to the strength of the features: the first step of all, W = G z t, sets it.",
         source=(OURS, "Theorem 2"),
         measured=rows_over("base_scale", flow.growth_rate),
@@ -365,8 +334,7 @@ FLOW_CLAIMS = (
         seeds=together(6),
         repairs="universal_growth",
     ),
-    Claim(
-        name="growth_bound",
+    growth_bound=Claim(
         says="m_1* is large enough: differences stay below ε exp(m_1* t).",
         source=(PAPER, "Theorem 2; section D, constant C(H, G)"),
         measured=flow.excess_over_bound,
@@ -374,8 +342,7 @@ FLOW_CLAIMS = (
         experiment="growth",
         seeds=all_of(6),
     ),
-    Claim(
-        name="window_grows",
+    window_grows=Claim(
         says="The time 1/(c_1 log(1/ε)), for which Theorem 2 speaks, is an ever larger part of that in which heads "
         "stay together as they start closer.",
         source=(PAPER, "Theorem 2"),
@@ -384,8 +351,7 @@ FLOW_CLAIMS = (
         experiment="apart",
         seeds=together(3),
     ),
-    Claim(
-        name="window_corrected",
+    window_corrected=Claim(
         says="Until log(1/ε)/c_1, with c_1 = m_1*, heads are less than 1 apart.",
         source=(OURS, "Theorem 2"),
         measured=flow.largest_until_window,
@@ -394,8 +360,7 @@ FLOW_CLAIMS = (
         applies=lambda run: None if run.system.spec.init_noise < 1e-3 else "a statement about small differences",
         seeds=all_of(6),
     ),
-    Claim(
-        name="parting_law",
+    parting_law=Claim(
         says="Heads stay together much longer: √t_2 grows by √(T (m_1² − m_2²) / (4H)) / m_2 for every factor e that ε "
         "falls by.",
         source=(OURS, "Theorem 2"),
@@ -406,8 +371,7 @@ FLOW_CLAIMS = (
         seeds=together(6),
         repairs="window_grows",
     ),
-    Claim(
-        name="parting_time",
+    parting_time=Claim(
         says="The time at which heads part follows from that at another ε by the linear growth of differences along "
         "the symmetric flow, at the rate √2 m_2 s_2 to leading order.",
         source=(OURS, "Theorem 2"),
@@ -419,16 +383,14 @@ FLOW_CLAIMS = (
         experiment="apart",
         seeds=together(6),
     ),
-    Claim(
-        name="values_bounded_by_first",
+    values_bounded_by_first=Claim(
         says="|V| never exceeds m_1*/H along the symmetric flow.",
         source=(PAPER, "section D, proof of Theorem 2"),
         measured=flow.largest_value,
         relation=bounded(1.01, because=SOLVER),
         **TOGETHER,
     ),
-    Claim(
-        name="values_overshoot",
+    values_overshoot=Claim(
         says="From V = 0, |V| first overshoots m_1*/H, by a tenth or more, but never exceeds √T m_1*/H.",
         source=(OURS, "section D, proof of Theorem 2"),
         measured=flow.overshoot,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from saddlescope.core.claim import Claim, all_of, bounded, close, monotone, only, ordered, together
+from saddlescope.core.experiment import listed
 from saddlescope.core.run import Run
 
 from ..measures import markov
@@ -92,10 +93,9 @@ FULL: dict[str, Any] = {"experiment": "full", "seeds": all_of(2)}
 SIZES: dict[str, Any] = {"experiment": "sizes", "seeds": together(5)}
 
 
-MINIMAL_CLAIMS = (
+MINIMAL_CLAIMS = listed(
     # ---- section 2 and section C.1: the minimal model
-    Claim(
-        name="construction",
+    construction=Claim(
         says="V_k = A_k* with logits λ on I(k) solves the task as λ grows: its excess loss falls as exp(−2λ), from "
         "λ = 5 to 10 and 15.",
         source=(PAPER, "section 2.1"),
@@ -104,16 +104,14 @@ MINIMAL_CLAIMS = (
         relation=close(0.02, because="the other positions get a share of order exp(−λ), 1% at λ = 5, to next order"),
         **MINIMAL,
     ),
-    Claim(
-        name="minimal_stages",
+    minimal_stages=Claim(
         says="The loss falls in stages: two drops or more, with plateaus between them.",
         source=(PAPER, "section 2, section C.1, Fig. 1"),
         measured=markov.drops,
         relation=bounded(lower=2, because=COUNT),
         **MINIMAL,
     ),
-    Claim(
-        name="minimal_order_by_attention",
+    minimal_order_by_attention=Claim(
         says="Heads come to look at the intervals in the order of their importance.",
         source=(PAPER, "section 2, Fig. 1"),
         measured=markov.looking_steps,
@@ -121,8 +119,7 @@ MINIMAL_CLAIMS = (
         applies=_third,
         **MINIMAL,
     ),
-    Claim(
-        name="minimal_plateaus",
+    minimal_plateaus=Claim(
         says="Where the loss falls five times more slowly between two stages than in them, its excess is that of the "
         "best softmax regression on the means of I(1), ..., I(i), not that of the truncated truth.",
         source=(OURS, "section 2, Fig. 3"),
@@ -133,8 +130,7 @@ MINIMAL_CLAIMS = (
         applies=_plateau,
         repairs="truncated_truth_levels",
     ),
-    Claim(
-        name="truncated_truth_levels",
+    truncated_truth_levels=Claim(
         says="On plateau i the model is the truncated truth f_{A*_{1:i}}: its excess loss is that of the truth without "
         "the other intervals.",
         source=(PAPER, "section 2, Eq. (3), Fig. 3"),
@@ -144,8 +140,7 @@ MINIMAL_CLAIMS = (
         experiment="minimal",
         applies=_plateau,
     ),
-    Claim(
-        name="minimal_competition",
+    minimal_competition=Claim(
         says="Between the first and the second stage all heads look most at I(1).",
         source=(PAPER, "section 2, Fig. 1"),
         measured=markov.heads_on_first,
@@ -153,16 +148,14 @@ MINIMAL_CLAIMS = (
         relation=close(0.0, because=COUNT),
         **MINIMAL,
     ),
-    Claim(
-        name="minimal_cooperation",
+    minimal_cooperation=Claim(
         says="From looking most at one interval, heads come to look most at two or more.",
         source=(PAPER, "section 2, Fig. 1"),
         measured=markov.favourites_gained,
         relation=bounded(lower=1, because=COUNT),
         **MINIMAL,
     ),
-    Claim(
-        name="attention_and_features_together",
+    attention_and_features_together=Claim(
         says="A quarter of A_k* is held before any head comes to look at the next interval, k = 1, 2.",
         source=(PAPER, "section 2"),
         measured=markov.feature_leads,
@@ -170,8 +163,7 @@ MINIMAL_CLAIMS = (
         **MINIMAL,
     ),
     # ---- section C.1: scales and ratios
-    Claim(
-        name="smaller_scale_slower",
+    smaller_scale_slower=Claim(
         says="The second interval is learned the later the smaller the initial attention matrices are.",
         source=(PAPER, "section C.1, Fig. 4 left"),
         measured=markov.second_steps,
@@ -179,8 +171,7 @@ MINIMAL_CLAIMS = (
         experiment="init_scales",
         seeds=together(3),
     ),
-    Claim(
-        name="zero_scale_keeps_heads_equal",
+    zero_scale_keeps_heads_equal=Claim(
         says="From u = 0 heads stay equal.",
         source=(PAPER, "section C.1, Fig. 4 left"),
         measured=markov.head_spread,
@@ -188,8 +179,7 @@ MINIMAL_CLAIMS = (
         experiment="init_scales",
         applies=only(init_scale=0.0),
     ),
-    Claim(
-        name="zero_scale_learns_one",
+    zero_scale_learns_one=Claim(
         says="From u = 0 one interval is learned and no other: the loss ends on the first plateau.",
         source=(PAPER, "section C.1, Fig. 4 left"),
         measured=lambda run: run.series("excess")[-1],
@@ -198,8 +188,7 @@ MINIMAL_CLAIMS = (
         experiment="init_scales",
         applies=only(init_scale=0.0),
     ),
-    Claim(
-        name="equal_importance_two_steps",
+    equal_importance_two_steps=Claim(
         says="With m = 1 the loss falls in two steps, one interval first and then the other two.",
         source=(PAPER, "section C.1, Fig. 4 right"),
         measured=markov.drops,
@@ -208,8 +197,7 @@ MINIMAL_CLAIMS = (
         experiment="ratios",
         applies=only(importance_ratio=1.0),
     ),
-    Claim(
-        name="equal_importance_one_step",
+    equal_importance_one_step=Claim(
         says="With m = 1 the loss falls in one step: heads share out the intervals at once.",
         source=(OURS, "section C.1"),
         measured=lambda run: [markov.drops(run), markov.favourites(run)],
@@ -219,8 +207,7 @@ MINIMAL_CLAIMS = (
         applies=only(importance_ratio=1.0),
         repairs="equal_importance_two_steps",
     ),
-    Claim(
-        name="near_importance_three_stages",
+    near_importance_three_stages=Claim(
         says="With m = 1.3 and 1.5 all three intervals are learned, in their order.",
         source=(PAPER, "section C.1, Fig. 4 right"),
         measured=markov.looking_steps,
@@ -229,8 +216,7 @@ MINIMAL_CLAIMS = (
         applies=lambda run: None if 1 < run.system.spec.importance_ratio < 1.7 else "a statement about m = 1.3, 1.5",
         seeds=all_of(2),
     ),
-    Claim(
-        name="near_importance_intertwined",
+    near_importance_intertwined=Claim(
         says="The nearer m is to 1, the nearer together the first two stages are, by their ratio: m = 1.3, 1.5, 1.7.",
         source=(PAPER, "section C.1, Fig. 4 right"),
         measured=_stage_ratios,
@@ -239,8 +225,7 @@ MINIMAL_CLAIMS = (
         seeds=together(4),
     ),
     # ---- sections C.3 and C.5
-    Claim(
-        name="online_same",
+    online_same=Claim(
         says="With fresh sequences at every step the first two stages come when they come with 9000, and plateaus are "
         "where they should be.",
         source=(PAPER, "section C.3, Fig. 6, 7"),
@@ -250,8 +235,7 @@ MINIMAL_CLAIMS = (
         experiment="online",
         seeds=together(2),
     ),
-    Claim(
-        name="decay_irrelevant",
+    decay_irrelevant=Claim(
         says="Without weight decay the first two stages come when they come with it, and plateaus are where they "
         "should be.",
         source=(PAPER, "section C.5"),
@@ -261,8 +245,7 @@ MINIMAL_CLAIMS = (
         experiment="no_decay",
         seeds=together(2),
     ),
-    Claim(
-        name="scheduler_ends_learning",
+    scheduler_ends_learning=Claim(
         says="A scheduler that listens after every epoch takes the second plateau for the end: the third interval is "
         "never looked at, and time stops.",
         source=(OURS, "Table 2"),
@@ -274,33 +257,29 @@ MINIMAL_CLAIMS = (
 )
 
 
-FULL_CLAIMS = (
-    Claim(
-        name="full_order",
+FULL_CLAIMS = listed(
+    full_order=Claim(
         says="The full architecture's heads come to look at the intervals in the order of their importance.",
         source=(PAPER, "section 2, Fig. 2"),
         measured=markov.looking_steps,
         relation=ordered(because=ORDER),
         **FULL,
     ),
-    Claim(
-        name="full_approaches_truths",
+    full_approaches_truths=Claim(
         says="The full architecture comes nearest to f_{A*_{1:i}} for i = 1, 2, 3 one after the other.",
         source=(PAPER, "section 2, Fig. 3 left"),
         measured=lambda run: markov.steps(run)[run.series("divergence").argmin(0)],
         relation=ordered(because=ORDER),
         **FULL,
     ),
-    Claim(
-        name="full_cooperation",
+    full_cooperation=Claim(
         says="In the end each interval has a head of its own, which gives it more than half of its attention.",
         source=(PAPER, "section 2, Fig. 2"),
         measured=markov.owned,
         relation=bounded(lower=0.5, because="no head can do so for two intervals"),
         **FULL,
     ),
-    Claim(
-        name="approaches_restricted_models",
+    approaches_restricted_models=Claim(
         says="It comes nearest to models of shorter context before it comes nearest to those of longer.",
         source=(PAPER, "section 2, Fig. 3 right"),
         measured=_approached,
@@ -308,8 +287,7 @@ FULL_CLAIMS = (
         experiment="contexts",
         seeds=together(3),
     ),
-    Claim(
-        name="skip_carries_the_last_token",
+    skip_carries_the_last_token=Claim(
         says="With the skip connection heads look at the last token half as much as at its neighbours, or less.",
         source=(PAPER, "Fig. 2, caption"),
         measured=lambda runs: _lag_one(runs, True),
@@ -317,8 +295,7 @@ FULL_CLAIMS = (
         experiment="removals",
         seeds=together(7),
     ),
-    Claim(
-        name="without_skip_all_alike",
+    without_skip_all_alike=Claim(
         says="Without it they look at the last token as much as at the others of its interval.",
         source=(PAPER, "Fig. 2, caption"),
         measured=lambda runs: _lag_one(runs, False),
@@ -327,8 +304,7 @@ FULL_CLAIMS = (
         experiment="removals",
         seeds=together(7),
     ),
-    Claim(
-        name="removals_keep_everything",
+    removals_keep_everything=Claim(
         says="Without any one of layer norm, skip connections, MLP, keys, output matrix, embeddings and dropout, or "
         "all of them, all three intervals are learned in their order.",
         source=(PAPER, "section C.1"),
@@ -338,8 +314,7 @@ FULL_CLAIMS = (
         experiment="removals",
         seeds=all_of(7),
     ),
-    Claim(
-        name="removals_keep_the_order",
+    removals_keep_the_order=Claim(
         says="Without any one of them, or all, intervals are learned in their order, and none is skipped, as far as "
         "training gets.",
         source=(OURS, "section C.1"),
@@ -350,24 +325,21 @@ FULL_CLAIMS = (
         repairs="removals_keep_everything",
     ),
     # ---- section C.2
-    Claim(
-        name="fewer_data_fewer_stages",
+    fewer_data_fewer_stages=Claim(
         says="The fewer the sequences, the fewer stages lie above the least loss on the way.",
         source=(PAPER, "section C.2, Fig. 5 left"),
         measured=markov.stages_by_samples,
         relation=monotone("rises", because=COUNT),
         **SIZES,
     ),
-    Claim(
-        name="stages_lost",
+    stages_lost=Claim(
         says="Between the smallest and the largest training set, two or more stages are lost.",
         source=(PAPER, "section C.2, Fig. 5 left"),
         measured=markov.stages_lost,
         relation=bounded(lower=2, because=COUNT),
         **SIZES,
     ),
-    Claim(
-        name="early_stopping_picks_context",
+    early_stopping_picks_context=Claim(
         says="Stopped at its least loss, the transformer is nearest to the model of shortest context when it has the "
         "fewest sequences, to that of longest context when it has the most, and never goes back in between.",
         source=(PAPER, "section C.2, Fig. 5 right"),
@@ -377,8 +349,7 @@ FULL_CLAIMS = (
         **SIZES,
     ),
     # ---- section C.4
-    Claim(
-        name="reversed_all",
+    reversed_all=Claim(
         says="With the most important interval furthest, and intervals of different lengths, all three are learned in "
         "their order.",
         source=(PAPER, "section C.4, Fig. 8, 9"),
@@ -388,8 +359,7 @@ FULL_CLAIMS = (
         experiment="reversed",
         applies=_furthest,
     ),
-    Claim(
-        name="reversed_order",
+    reversed_order=Claim(
         says="With the most important interval furthest, and intervals of different lengths, I(1) is learned first, "
         "then I(2).",
         source=(OURS, "section C.4, Fig. 8, 9"),
@@ -399,8 +369,7 @@ FULL_CLAIMS = (
         applies=_furthest,
         repairs="reversed_all",
     ),
-    Claim(
-        name="reversed_clearer",
+    reversed_clearer=Claim(
         says="Stages are more clearly apart when the most important interval is furthest than when it is nearest.",
         source=(PAPER, "section C.4"),
         measured=markov.separations,
