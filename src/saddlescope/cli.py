@@ -6,6 +6,7 @@ import json as jsonlib
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -37,6 +38,24 @@ Seed = Annotated[int, Parameter(help="Moves the initial weights only.")]
 Seeds = Annotated[int | None, Parameter(help="Run seeds 0..N-1 instead; --json then prints a list.")]
 Out = Annotated[Path | None, Parameter(help="Write the trajectory (.nc or .csv); for predict the stages (.csv).")]
 Plot = Annotated[Path | None, Parameter(help="Draw the loss with the predicted plateaus (.png, .svg, .pdf).")]
+SystemName = Annotated[str, Parameter(help="A name that `saddlescope list` shows, or MODULE:CLASS for your own.")]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What predict, flow and train have in common."""
+
+    settings: Settings = None
+    seed: Seed = 0
+    seeds: Seeds = None
+    preset: Preset = "quick"
+    out: Out = None
+    plot: Plot = None
+    json: Json = False
+
+
+Shared = Annotated[Options, Parameter(name="*")]
+USUAL = Options()
 
 INTERRUPTED, TERMINATED = 130, 143
 """Exit codes of a command that Ctrl-C or SIGTERM ended: 128 + the signal's number, as shells have it."""
@@ -155,89 +174,45 @@ def errata(system: str | None = None, /, *, json: Json = False) -> int:
 
 
 @app.command
-def predict(
-    system: str,
-    /,
-    *,
-    settings: Settings = None,
-    seed: Seed = 0,
-    seeds: Seeds = None,
-    preset: Preset = "quick",
-    out: Out = None,
-    plot: Plot = None,
-    json: Json = False,
-) -> int:
+def predict(system: SystemName, /, *, asked: Shared = USUAL) -> int:
     """What theory says of a start: times and losses of the stages, by closed forms and stage algorithms.
 
     Example: saddlescope predict linear_icl --set init_scale=0.001 heads=5
-
-    Parameters
-    ----------
-    system
-        name of a system; `saddlescope list` shows them.
     """
-    return _face("predict", system, settings, seed, seeds, preset, out, plot, json)
+    return _face("predict", system, asked)
 
 
 @app.command
-def flow(
-    system: str,
-    /,
-    *,
-    settings: Settings = None,
-    seed: Seed = 0,
-    seeds: Seeds = None,
-    preset: Preset = "quick",
-    solver: str = "default",
-    out: Out = None,
-    plot: Plot = None,
-    json: Json = False,
-) -> int:
+def flow(system: SystemName, /, *, solver: str = "default", asked: Shared = USUAL) -> int:
     """The gradient flow of the exactly reduced state.
 
     Example: saddlescope flow linear_icl --set init_scale=0.001 --seeds 6 --plot loss.png
 
     Parameters
     ----------
-    system
-        name of a system; `saddlescope list` shows them.
     solver
         default, loose, tight, second (another method), explicit or implicit.
     """
-    return _face("flow", system, settings, seed, seeds, preset, out, plot, json, solver=solver)
+    return _face("flow", system, asked, solver=solver)
 
 
 @app.command
-def train(
-    system: str,
-    /,
-    *,
-    settings: Settings = None,
-    seed: Seed = 0,
-    seeds: Seeds = None,
-    preset: Preset = "quick",
-    save: Path | None = None,
-    out: Out = None,
-    plot: Plot = None,
-    json: Json = False,
-) -> int:
+def train(system: SystemName, /, *, save: Path | None = None, asked: Shared = USUAL) -> int:
     """The network by a real optimizer; on the whole problem by exact statistics where the system has them.
 
     Example: saddlescope train linear_icl --set optimizer=adam learning_rate=0.001 steps=5000
 
     Parameters
     ----------
-    system
-        name of a system; `saddlescope list` shows them.
     save
         a file (of a study: a folder) written while training goes on; the same call with it goes on where it stopped.
     """
-    return _face("train", system, settings, seed, seeds, preset, out, plot, json, save=save)
+    return _face("train", system, asked, save=save)
 
 
 @app.command
 def compare(
-    system: str,
+    system: SystemName,
     /,
     *,
     settings: Settings = None,
@@ -246,13 +221,7 @@ def compare(
     plot: Plot = None,
     json: Json = False,
 ) -> int:
-    """All faces of a system from one start, in one table and one picture.
-
-    Parameters
-    ----------
-    system
-        name of a system; `saddlescope list` shows them.
-    """
+    """All faces of a system from one start, in one table and one picture."""
     from .lab.compare import compare as compare_faces
     from .show import tables
 
@@ -435,47 +404,35 @@ def _system(name: str, preset: str, settings: list[str] | None) -> Subject:
     return system
 
 
-def _face(
-    face: Face,
-    name: str,
-    settings: list[str] | None,
-    seed: int,
-    seeds: int | None,
-    preset: str,
-    out: Path | None,
-    plot: Path | None,
-    json: bool,
-    solver: str = "default",
-    save: Path | None = None,
-) -> int:
+def _face(face: Face, name: str, asked: Options, solver: str = "default", save: Path | None = None) -> int:
     from .lab.run import run as run_one
     from .show import tables
 
-    system = _system(name, preset, settings)
+    system = _system(name, asked.preset, asked.settings)
     system.needs_face(face)
     in_folder = face == "train" and system.training.keeps == "folder"
-    _check_request(seed, seeds, out, plot, save, face, saves_folder=in_folder)
+    _check_request(asked.seed, asked.seeds, asked.out, asked.plot, save, face, saves_folder=in_folder)
     with progress(f"{face} {name}") as tick:
-        if seeds is None:
-            runs = [run_one(system, face, seed, solver=solver, save=save, tick=tick)]
+        if asked.seeds is None:
+            runs = [run_one(system, face, asked.seed, solver=solver, save=save, tick=tick)]
         else:
             from .lab.ensemble import run_seeds
 
-            runs = run_seeds(system, face, range(seeds), solver=solver, tick=tick)
+            runs = run_seeds(system, face, range(asked.seeds), solver=solver, tick=tick)
     for one in runs:
         if face != "predict" and one.result != "finished":
             say("note", f"seed {one.seed}: {one.result}")
         for words in one.prediction.notes if one.prediction and face == "predict" else ():
             say("note", words)
-    if out is not None:
+    if asked.out is not None:
         from .lab.export import write_runs
 
-        write_runs(out, runs)
-    if plot is not None:
-        _draw(plot, runs)
-    if json:
-        return _print(runs[0].to_dict() if seeds is None else [one.to_dict() for one in runs], json)
-    return _print(tables.runs(runs), json)
+        write_runs(asked.out, runs)
+    if asked.plot is not None:
+        _draw(asked.plot, runs)
+    if not asked.json:
+        return _print(tables.runs(runs), False)
+    return _print(runs[0].to_dict() if asked.seeds is None else [one.to_dict() for one in runs], True)
 
 
 def _check_request(
