@@ -12,13 +12,9 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from .core.errors import BadArgument
-from .core.words import printable
+from .core.words import columns, printable
 
 Json = Annotated[bool, Parameter(negative="", help="Print one strict JSON value instead of a table.")]
-
-
-WIDE = 140
-"""Columns where there is no terminal to say how many it has: in a file, tables need not be squeezed."""
 
 
 def print_result(what: Any, json: bool) -> int:
@@ -46,8 +42,12 @@ def _console() -> Any:
         def on_broken_pipe(self) -> None:
             raise  # rich would end the program with an error; a reader that has had enough is none
 
-    console = Pipe()
-    return console if console.is_terminal or "COLUMNS" in os.environ else Pipe(width=WIDE)
+    return Pipe(width=columns())
+
+
+def say(kind: str, words: object) -> None:
+    """A line on stderr that begins with "note" or "error"."""
+    print(f"{kind}: {printable(str(words))}", file=sys.stderr)
 
 
 def open_streams() -> None:

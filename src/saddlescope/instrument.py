@@ -61,8 +61,7 @@ def diff(
     """
     from .checkpoints.advice import advise, check_wish
     from .checkpoints.diff import diff as compare
-    from .checkpoints.extract import check_folder
-    from .checkpoints.extract import extract as write_adapter
+    from .checkpoints.extract import check_folder, extract as write_adapter
     from .checkpoints.table import SUFFIXES, check_table, write_table
     from .show import weights
 

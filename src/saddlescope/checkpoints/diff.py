@@ -14,7 +14,7 @@ import numpy as np
 from saddlescope.core.errors import BadArgument
 from saddlescope.core.progress import Tick, silent
 from saddlescope.core.threads import one_thread, threads_for
-from saddlescope.spectra.arrays import on_grid
+from saddlescope.spectra.arrays import LARGEST_WEIGHT, on_grid
 from saddlescope.spectra.heads import HeadChange, few_heads, head_changes
 from saddlescope.spectra.layouts import AttentionLayer, HeadLayout, find_layout
 from saddlescope.spectra.matrix import MatrixChange
@@ -25,7 +25,7 @@ from .difference import Difference, Heads, Module
 from .hub import locate
 from .match import matched_names
 from .peft_names import peft_names
-from .read import Checkpoint, open_checkpoint
+from .read import Checkpoint, Tensor, open_checkpoint
 
 NAMES_SHOWN = 3
 
@@ -291,7 +291,7 @@ def _notes_on_vectors(base: Checkpoint, tuned: Checkpoint, names: Mapping[str, s
             continue
         before, after = base.read(key).astype(np.float64), tuned.read(partner).astype(np.float64)
         for where, values in ((base, before), (tuned, after)):
-            if not np.isfinite(values).all():
+            if not (np.abs(values) <= LARGEST_WEIGHT).all():
                 raise BadArgument(f"{key} of {where.where} holds numbers that are not finite")
         size, move = float(np.linalg.norm(before)), float(np.linalg.norm(after - before))
         changed += move > 0
@@ -325,16 +325,21 @@ def _layout(
         notes.append(f"no heads: {error}")
         return None, []
     notes += layout.notes
+    other = tuned or base
     complete = [
         layer
         for layer in layout.layers
-        if all(key in names and (tuned is None or tuned.tensors[names[key]].shape == shapes[key]) for key in layer.keys)
+        if all(key in names and _comparable(base.tensors[key], other.tensors[names[key]]) for key in layer.keys)
     ]
     if len(complete) < len(layout.layers):
         notes.append(
             f"heads of {len(layout.layers) - len(complete)} layers are left out: their tensors are not at both ends"
         )
     return layout, complete
+
+
+def _comparable(first: Tensor, second: Tensor) -> bool:
+    return first.shape == second.shape and "float" in first.dtype and "float" in second.dtype
 
 
 def _size_of(layer: AttentionLayer, base: Checkpoint) -> int:

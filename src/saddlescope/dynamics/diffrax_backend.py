@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from saddlescope.numerics.integrate import DIVERGED, FINISHED, MAX_STEPS, STOPPED, Path
+from saddlescope.numerics.integrate import DIVERGED, FINISHED, HOPE, MAX_STEPS, STOPPED, Path, beyond_reach
 from saddlescope.numerics.root import root_between
 
 from .compiled import flatten
@@ -67,6 +67,7 @@ def integrate(
     times, states = [begin], [np.asarray(state)]
     crossings: list[tuple[float, int]] = []
     outcome, steps, at = FINISHED, 0, begin
+    counted, reached, hopeless = 0, begin, False
     first = 1e-6 * (end - begin)
     while at < end:
         solution: Any = run(states[-1], field.frame, at, end, first, rtol, atol)
@@ -88,7 +89,10 @@ def integrate(
             break
         at = float(time[-1])
         first = float(time[-1] - times[-2]) if len(time) > 1 else first
-        if at < end and steps >= max_steps:
+        if at < end and steps - counted >= HOPE:
+            hopeless = beyond_reach(reached, at, end, steps - counted, max_steps - steps)
+            counted, reached = steps, at
+        if at < end and (hopeless or steps >= max_steps):
             outcome = MAX_STEPS
             break
     order = np.argsort(times, kind="stable")

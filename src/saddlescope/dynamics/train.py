@@ -263,10 +263,14 @@ class _Run:
         spec, system = self.system.spec, self.system
         order = sorted(self.rows)
         pace = system.clock(self.frame) * spec.learning_rate
-        time = np.array([self.rows[step][0] for step in order]) * pace
+        elapsed = np.array([self.rows[step][0] for step in order])
         rows = [self.rows[step][1] for step in order]
-        # A schedule that has fallen to zero stops the clock: steps that do not move are left out.
-        moving = np.r_[True, np.diff(time) > 0]
+        # A schedule that has fallen to zero stops the clock: steps that do not move are left out, and so are those to
+        # which an absurd learning rate gives no number.
+        with np.errstate(over="ignore", invalid="ignore"):
+            time = np.where(elapsed > 0, elapsed * pace, 0.0)
+            moving = np.r_[True, (np.diff(time) > 0) & np.isfinite(time[1:])]
+        time = time[moving]
         observables = {
             name: np.stack([row[name] for row, keep in zip(rows, moving, strict=True) if keep])
             for name in system.measured()
@@ -275,10 +279,10 @@ class _Run:
             system,
             "train",
             self.seed,
-            time[moving],
+            time,
             observables,
             solver=self._how(),
-            result=self._result(prolonged, time[moving], observables),
+            result=self._result(prolonged, time, observables),
             seconds=seconds,
             conserved_drift=self._drift(),
             extra={

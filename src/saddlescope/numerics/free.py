@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .integrate import DIVERGED, FINISHED, MAX_STEPS, STOPPED, Path
+from .integrate import DIVERGED, FINISHED, HOPE, MAX_STEPS, STOPPED, Path, beyond_reach
 from .rodas5p import GAMMA, first_change, quintic, stages, step_factor
 
 Product = Callable[[np.ndarray], np.ndarray]
@@ -44,6 +44,7 @@ def integrate_free(
     signals = watch(state) if watch else np.zeros(0)
     times, states, crossings = [time], [state.copy()], []
     outcome, products, rejected = FINISHED, 0, False
+    steps, reached, hopeless = 0, start, False
     while time < end:
         step = min(step, end - time)
         product = linearize(state)
@@ -80,7 +81,11 @@ def integrate_free(
             if stop and stop(time, state):
                 outcome = STOPPED
                 break
-            if len(times) > max_steps:
+            steps += 1
+            if steps % HOPE == 0:
+                hopeless = beyond_reach(reached, time, end, HOPE, max_steps - steps)
+                reached = time
+            if hopeless or len(times) > max_steps:
                 outcome = MAX_STEPS
                 break
         step *= factor

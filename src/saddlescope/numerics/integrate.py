@@ -33,6 +33,10 @@ FINISHED, STOPPED, DIVERGED, MAX_STEPS, FAILED = (
 """Outcomes are values. STOPPED: the caller's `stop` said so."""
 
 
+HOPE = 10_000
+"""Steps after which it is asked whether the end can be reached at all."""
+
+
 @dataclass(frozen=True)
 class Path:
     """time (n,), state (n, size): the stepper's own steps with every crossing among them."""
@@ -74,7 +78,7 @@ def integrate(
         stepper = METHODS[method](velocity, start, np.asarray(state, float), end, **options)
         times, states, crossings = [start], [stepper.y.copy()], []
         before = watch(stepper.y) if watch else None
-        outcome = FINISHED
+        outcome, steps, reached, hopeless = FINISHED, 0, start, False
         while stepper.status == "running":
             stepper.step()
             if stepper.status == "failed":
@@ -98,10 +102,24 @@ def integrate(
             if stop and stop(stepper.t, stepper.y):
                 outcome = STOPPED
                 break
-            if len(times) > max_steps:
+            steps += 1
+            if steps % HOPE == 0:
+                hopeless = beyond_reach(reached, stepper.t, end, HOPE, max_steps - steps)
+                reached = stepper.t
+            if hopeless or len(times) > max_steps:
                 outcome = MAX_STEPS
                 break
     return Path(np.array(times), np.array(states), outcome, tuple(crossings), stepper.nfev)
+
+
+def beyond_reach(before: float, now: float, end: float, taken: int, left: int) -> bool:
+    """Whether the steps that are left do not lead to the end, be it that time goes on growing by as much as in those
+    taken since `before`, be it by the same factor."""
+    if left <= 0 or now <= before:
+        return True
+    by_adding = (end - now) / (now - before)
+    by_factors = np.log(end / now) / np.log(now / before) if before > 0 else 0.0
+    return taken * min(by_adding, by_factors) > left
 
 
 def _between(stepper, spacing: float):

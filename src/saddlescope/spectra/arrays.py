@@ -45,14 +45,18 @@ def ulp(values: np.ndarray) -> np.ndarray:
     return np.maximum(power, float(about.smallest_normal)) * float(about.eps)
 
 
+LARGEST_WEIGHT = np.float64(np.finfo(np.float32).max)
+"""Beyond it a number in 64 bits counts as not finite: no weight is as large, and squares of products would not fit."""
+
+
 def grid_of(values: np.ndarray) -> np.dtype:
     """The coarsest format that holds all values: weights widened after training still lie on their old grid."""
-    if values.dtype == np.float64 and np.array_equal(values.astype(np.float32), values):
-        values = values.astype(np.float32)
-    if values.dtype == np.float32:
-        if not (np.ascontiguousarray(values).view(np.uint32) & np.uint32(0xFFFF)).any():
-            return BFLOAT16
-        with np.errstate(over="ignore"):
+    with np.errstate(over="ignore"):
+        if values.dtype == np.float64 and np.array_equal(values.astype(np.float32), values):
+            values = values.astype(np.float32)
+        if values.dtype == np.float32:
+            if not (np.ascontiguousarray(values).view(np.uint32) & np.uint32(0xFFFF)).any():
+                return BFLOAT16
             if np.array_equal(values.astype(np.float16).astype(np.float32), values):
                 return np.dtype(np.float16)
     return values.dtype

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .arrays import BFLOAT16, grid_of, stored_precision, ulp
+from .arrays import BFLOAT16, LARGEST_WEIGHT, grid_of, stored_precision, ulp
 from .ranks import entropy_rank, entropy_rank_bounds, stable_rank
 from .rounding import Piece, Whitening, rounding_variance, whiten
 from .top import Sweep, Triplets, all_singular_values, top_triplets
@@ -132,8 +132,9 @@ class MatrixChange:
                     found.add(grid_of(values))
             first, second = (values.astype(np.float64) for values in ends)
             for name, values in (("base", first), ("tuned", second)):
-                if not np.isfinite(values).all():
-                    row, column = np.argwhere(~np.isfinite(values))[0]
+                sound = np.abs(values) <= LARGEST_WEIGHT
+                if not sound.all():
+                    row, column = np.argwhere(~sound)[0]
                     raise ValueError(f"the {name} holds {values[row, column]} at row {start + row}, column {column}")
             largest = max(largest, float(np.abs(first).max()), float(np.abs(second).max()))
             second -= first

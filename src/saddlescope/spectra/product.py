@@ -6,14 +6,14 @@ from functools import cached_property
 
 import numpy as np
 
-from .arrays import numpy_of, stored_precision
+from .arrays import LARGEST_WEIGHT, numpy_of, stored_precision
 from .factored import change_factors, largest, own_error, spectrum
 from .matrix import Spectrum
 from .rounding import rounding_error
 from .top import Triplets
 
 LARGEST = 1e140
-"""Entries up to which squares, and sums of many, are numbers."""
+"""Up to which squares of entries, and sums of many, are numbers."""
 
 DRAWS, MARGIN = 4, 1.3
 """Draws of the rounding errors of a product's factors, and how far above the largest of them the floor is put: power
@@ -31,10 +31,10 @@ class ProductChange:
         for name, values in (("A", a), ("B", b)):
             if not stored_precision(values.dtype):
                 raise ValueError(f"{name} is stored as {values.dtype}, which is no float format known here")
-            if not np.isfinite(values.astype(np.float64)).all():
+            if not (np.abs(values.astype(np.float64)) <= LARGEST_WEIGHT).all():
                 raise ValueError(f"{name} holds numbers that are not finite")
         sizes = [float(np.abs(values.astype(np.float64)).max(initial=0.0)) for values in (b, a)]
-        if max(sizes[1], abs(scaling) * sizes[0], abs(scaling) * sizes[0] * sizes[1]) > LARGEST:
+        if abs(scaling) * sizes[0] * max(1.0, sizes[1]) > LARGEST:
             raise ValueError(
                 f"scaling {scaling:.3g} times B A, with entries up to {sizes[0]:.3g} and {sizes[1]:.3g}, "
                 "is too large for numbers of 64 bits"

@@ -18,6 +18,7 @@ import numpy as np
 from saddlescope.checkpoints.adapter import listed
 from saddlescope.checkpoints.read import PIECE_BYTES, Checkpoint, Tensor
 from saddlescope.core.progress import Tick, silent
+from saddlescope.spectra.arrays import LARGEST_WEIGHT
 
 SAMPLED = 256
 """Numbers of each tensor that distances between steps are estimated from, always at the same places."""
@@ -84,9 +85,10 @@ def scan(checkpoint: Checkpoint, names: Mapping[str, str], step: int, tick: Tick
         for piece in _pieces(checkpoint, stored):
             hashed.update(piece.view(np.uint8).data)
             if real:
-                finite = finite and bool(np.isfinite(piece).all())
+                finite = finite and bool((np.abs(piece) <= LARGEST_WEIGHT).all())
                 low, high = np.searchsorted(places, (start, start + piece.size))
-                picked.append(piece[places[low:high] - start].astype(np.float32))
+                with np.errstate(over="ignore"):
+                    picked.append(piece[places[low:high] - start].astype(np.float32))
             start += piece.size
         found.tensors[name], found.digests[name] = tensor, hashed.hexdigest()
         if real:

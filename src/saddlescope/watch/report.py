@@ -13,7 +13,7 @@ from saddlescope.core.errors import BadArgument
 from saddlescope.core.files import write_whole
 from saddlescope.core.ink import BLACK, GREY, ramp
 from saddlescope.show.growth import BESIDE, MODES, SHOWN_MODES, TITLES, draw_ranks, draw_steps, layer_lines, layer_name
-from saddlescope.show.style import STYLE, SUFFIXES
+from saddlescope.show.style import STYLE, SUFFIXES, save_picture
 
 from .trajectory import head_stages
 
@@ -49,7 +49,7 @@ def write_report(found: xarray.Dataset, path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix != ".html":
         figure = _figure(found)
-        write_whole(path, lambda partial: figure.savefig(partial, dpi=150))
+        save_picture(figure, path)
         return path
     text = io.StringIO()
     _figure(found).savefig(text, format="svg", metadata={"Date": None, "Creator": None})

@@ -91,6 +91,9 @@ def draw_series(series: Series, path: str | Path) -> Path:
     """Stable ranks and singular values of the change over the steps; steps with findings are marked."""
     from saddlescope.show.growth import draw_growth
 
+    if not np.isfinite(series.trajectory["relative_change"]).any():
+        why = "; ".join(finding.message for finding in series.findings[:2])
+        raise BadArgument(f"cannot draw {path}: no head could be measured: {why}")
     marked = {step for finding in series.findings for step in finding.steps}
     return draw_growth(series.trajectory, Path(path), sorted(marked))
 
@@ -184,6 +187,7 @@ class _Heads:
                 key in names
                 and key not in unusable
                 and checkpoint.tensors[names[key]].shape == self.first.tensors[key].shape
+                and "float" in checkpoint.tensors[names[key]].dtype
                 for key in layer.keys
             )
             with threads_for(self.first.tensors[layer.keys[0]].shape):
@@ -192,11 +196,12 @@ class _Heads:
         return Record(scanned.step, float("nan"), "", *filled(layers, spectra, self.modes), np.zeros((0, 0)))
 
     def _begin(self, scanned: Scan) -> None:
-        self._unusable = set(scanned.not_finite)
+        complex_or_whole = {name for name, tensor in self.first.tensors.items() if "float" not in tensor.dtype}
+        self._unusable = {*scanned.not_finite, *complex_or_whole}
         for layer in self.layout.layers:
             if self._unusable & set(layer.keys):
                 self._start.append(None)
-                self.notes.append(f"Layer {layer.layer} is not finite in the first step: its change has no size.")
+                self.notes.append(f"Layer {layer.layer} is no finite floats in the first step: its change has no size.")
             else:
                 with threads_for(self.first.tensors[layer.keys[0]].shape):
                     self._start.append(_spectra(layer, self.first.read))

@@ -122,6 +122,10 @@ class _Reader:
         return any(f"{base}{end}" in self.shapes for base in (name, name.removesuffix(".weight")) for end in _QUANTISED)
 
 
+MOST_LAYERS = 10_000
+"""Up to which layers of a config are looked for: it may claim any number."""
+
+
 def _omission(stack: str, reason: str, numbers: list[int]) -> str:
     where = f"{'Layer' if len(numbers) == 1 else 'Layers'} {some_names(map(str, numbers), 12)}"
     return f"{where}{f' of {stack}' if stack else ''} left out: {reason}."
@@ -134,7 +138,7 @@ def _absent(stacks: Mapping[str, Seen]) -> list[str]:
     fields = (seen.config.get(field) for field in ("num_hidden_layers", "n_layer", "num_layers", "n_layers"))
     depth = next((depth for depth in fields if isinstance(depth, int)), 0)
     present = {*seen.place.layers, *(layer.layer for layer in seen.layers)}
-    absent = [str(number) for number in range(depth) if number not in present]
+    absent = [str(number) for number in range(min(depth, MOST_LAYERS)) if number not in present]
     return [f"Of {depth} layers in the config, no attention weights of {some_names(absent, 12)}."] if absent else []
 
 
