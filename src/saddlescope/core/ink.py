@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 GREY, PALE, BLACK = "#777777", "#bbbbbb", "#222222"
+ACCENT = "#CC79A7"
+"""Of what theory says."""
+
+BLUES = ("#08306b", "#2171b5", "#9ecae1")
+"""Ends and middle of a ramp over whatever is varied."""
+
+DASHES, DOTS = (0, (4, 2)), (0, (1, 1.5))
 
 
 def ramp(colours: Sequence[str], count: int) -> list[str]:
@@ -27,8 +34,18 @@ def finish(panel: Any, title: str = "", legend: str = "", size: float = 8, **pro
         panel.legend(fontsize=size, loc=legend)
 
 
-def at_top(panel: Any, place: float, text: str, height: float = 0.99, after: bool = True, **look: Any) -> None:
-    """Words right of a place on the x-axis, or left of it, below the panel's upper edge."""
-    side = {"xytext": (2, 0), "ha": "left"} if after else {"xytext": (-2, 0), "ha": "right"}
-    usual = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "fontsize": 8, "color": GREY}
-    panel.annotate(text, (place, height), **{**usual, **side, "va": "top", **look})
+def logs(panel: Any, which: str, *between: int, words: Callable[[float], str]) -> None:
+    """A logarithmic axis with labels at powers of ten, and at these multiples of them, in these words."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    panel.set(**{f"{which}scale": "log"})
+    axis = getattr(panel, f"{which}axis")
+    axis.set_major_locator(LogLocator(subs=(1, *between)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: words(value)))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def at_top(panel: Any, place: float, text: str, height: float = 0.99, **look: Any) -> None:
+    """Words beside a place on the x-axis, near the panel's upper edge: at this share of its height."""
+    where = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "xytext": (2, 0), "va": "top"}
+    panel.annotate(text, (place, height), **{**where, "fontsize": 8, "color": GREY, **look})

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from saddlescope.core import ink
 from saddlescope.core.claim import by_field
-from saddlescope.core.ink import BLACK, GREY, PALE, ramp
+from saddlescope.core.ink import BLACK, BLUES, DASHES, DOTS, GREY, PALE, at_top, ramp
 from saddlescope.core.run import Run
 
 from .measures import moments
-
-ACCENT = "#CC79A7"
-"""Of what theory says."""
-
-BLUES = ("#08306b", "#2171b5", "#9ecae1")
-"""Ends and middle of a ramp over whatever is varied."""
 
 HUES = ("#0072B2", "#E69F00", "#D55E00", "#009E73", "#56B4E9", "#999999", "#CC79A7", "#222222")
 """Colour-blind safe (Okabe-Ito); the first four of the four types."""
 
 TYPES = ("both signals", "μ1 only", "μ2 only", "neither")
-DASHES = (0, (4, 2))
-DOTS = (0, (1, 1.5))
 LOOKS = ("-", "-", DASHES, "-")
 """Of the types: the second and the third are hardly apart."""
 
@@ -48,19 +42,11 @@ def colours(groups: Mapping[Any, Any], ends: Sequence[str] = BLUES) -> list[tupl
 # ---- axes
 
 
-def logs(panel: Any, which: str, *between: int) -> None:
-    """A logarithmic axis with labels at powers of ten, and at these multiples of them, in plain numbers."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    panel.set(**{f"{which}scale": "log"})
-    axis = getattr(panel, f"{which}axis")
-    axis.set_major_locator(LogLocator(subs=(1, *between)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: plain(value)))
-    axis.set_minor_formatter(NullFormatter())
-
-
 def plain(value: float) -> str:
     return f"{value:g}" if 1e-2 <= value < 1e3 else power(value)
+
+
+logs = partial(ink.logs, words=plain)
 
 
 def power(value: float) -> str:
@@ -78,31 +64,16 @@ def log_tau(panel: Any, begin: float, end: float) -> None:
     panel.set_xlabel(TAU)
 
 
-def marks(panel: Any, run: Run, height: float = 0.99) -> None:
+def marks(panel: Any, run: Run) -> None:
     """T0.5 and T1, by vertical lines."""
     for moment, label in zip(moments(run), ("$T_{0.5}$", "$T_1$"), strict=True):
-        mark(panel, moment, label, height)
+        mark(panel, moment, label)
 
 
-def mark(panel: Any, place: float, label: str, height: float = 0.99, after: bool = True) -> None:
-    if not np.isfinite(place):
-        return
-    panel.axvline(place, color=GREY, lw=0.8, ls=DOTS, zorder=1)
-    panel.annotate(
-        label,
-        (place, height),
-        xycoords=("data", "axes fraction"),
-        textcoords="offset points",
-        xytext=(2 if after else -2, 0),
-        ha="left" if after else "right",
-        va="top",
-        fontsize=8,
-        color=GREY,
-    )
-
-
-def title(panel: Any, text: str) -> None:
-    panel.set_title(text, loc="left")
+def mark(panel: Any, place: float, label: str, height: float = 0.99) -> None:
+    if np.isfinite(place):
+        panel.axvline(place, color=GREY, lw=0.8, ls=DOTS, zorder=1)
+        at_top(panel, place, label, height)
 
 
 # ---- curves
@@ -156,17 +127,8 @@ def ends(panel: Any, labels: Iterable[tuple[float, str, str]], apart: float = 0.
             places[number] -= gaps[number] / 2
             places[number + 1] += gaps[number] / 2
     for place, (_, text, colour) in zip(places, found, strict=True):
-        panel.annotate(
-            text,
-            (1, place),
-            xycoords="axes fraction",
-            textcoords="offset points",
-            xytext=(4, 0),
-            va="center",
-            fontsize=8,
-            color=colour,
-            annotation_clip=False,
-        )
+        look = {"xytext": (4, 0), "va": "center", "color": colour, "annotation_clip": False}
+        note(panel, (1, place), text, xycoords="axes fraction", **look)
 
 
 def level(panel: Any, height: float, **look: Any) -> None:

@@ -62,8 +62,8 @@ def _rates(model: prediction.Linear, states: np.ndarray) -> np.ndarray:
     return (model.labels * pulls) @ model.response.T
 
 
-def _at(course: prediction.Course, time: float) -> np.ndarray:
-    return np.array([np.interp(np.log1p(time), np.log1p(course.time), part) for part in course.state.T])
+def _at(course: prediction.Course | _Run, tau: float) -> np.ndarray:
+    return np.array([np.interp(np.log1p(tau), np.log1p(course.time), part) for part in course.state.T])
 
 
 def _late_exponent() -> float:
@@ -72,17 +72,13 @@ def _late_exponent() -> float:
 
 
 class _Run(NamedTuple):
-    """time (t,): τ.  states (t, size): flat.  fold: to a State.  clock: of τ against t."""
+    """time (t,): τ.  state (t, size): flat.  fold: to a State.  clock: of τ against t."""
 
     time: np.ndarray
-    states: np.ndarray
+    state: np.ndarray
     fold: Any
     frame: Frame
     clock: float
-
-    def state(self, tau: float) -> State:
-        inner = np.log1p(self.time)
-        return self.fold(np.array([np.interp(np.log1p(tau), inner, part) for part in self.states.T]))
 
 
 @cache
@@ -137,7 +133,7 @@ def _attention_rate(run: _Run, tau: float) -> tuple[np.ndarray, float]:
     """dp/dt of (key, query) among μ1, μ2, μ3, and the training loss."""
     from .. import observe
 
-    found = observe.measure(run.state(tau), run.frame)
+    found = observe.measure(run.fold(_at(run, tau)), run.frame)
     return np.asarray(found["attention_rate"]) * run.clock, float(found["loss"])
 
 
@@ -190,7 +186,7 @@ def shows_score_logarithms() -> Shown:
     """C_12 on τ from 1e3 to 1e7: deviation from the best constant, and from the best quadratic in ln τ."""
     run = _long_flow()
     inner = np.linspace(np.log(1e3), np.log(1e7), 60)
-    grown = np.interp(inner, np.log(run.time[1:]), run.fold(run.states).scores[1:, 1, 0])
+    grown = np.interp(inner, np.log(run.time[1:]), run.fold(run.state).scores[1:, 1, 0])
     misses = [np.abs(grown - np.polyval(np.polyfit(inner, grown, degree), inner)).max() for degree in (0, 2)]
     return float(misses[0] / grown.mean()), float(misses[1] / grown.mean())
 
@@ -364,7 +360,7 @@ def shows_word_contribution() -> Shown:
 def shows_log_time() -> Shown:
     """Share of moments of Phase 2, up to τ = 1e4, at which |s|² has grown and the bound is not positive."""
     run = _long_flow()
-    state, margins = run.fold(run.states), prediction.frozen(run.frame)
+    state, margins = run.fold(run.state), prediction.frozen(run.frame)
     wrong = (margins.labels * (state.value @ margins.outputs.T)).min(-1) <= 0
     late = slice(np.flatnonzero(wrong)[-1] + 1, np.searchsorted(run.time, 1e4))
     tau, grown = run.time[late][1:], state.readout[late][1:] > state.readout[late][0]
@@ -375,7 +371,7 @@ def shows_word_scores() -> Shown:
     """τ = 1e3, width 2^30: share of d(μᵀ W_Kᵀ W_Q γ)/dt below minus the rest, then outside ± the size and the rest."""
     spec = replace(FEW, width=WIDE[2])
     run = _flow(spec, 0, 1e3)
-    state, m, variance = run.state(1e3), spec.width, spec.weight_deviation**2
+    state, m, variance = run.fold(_at(run, 1e3)), spec.width, spec.weight_deviation**2
     _, loss = _attention_rate(run, 1e3)
     rates = _moves(state, run.frame).scores[:COMMON, COMMON : 1 + run.frame.train.words.max()]
     size, rest = loss * variance * m / (24 * math.sqrt(m) * 3), loss * variance
@@ -393,7 +389,7 @@ def shows_word_attention() -> Shown:
     from .. import observe
 
     run = _flow(CooccurrenceSpec(samples=None, width=10**9, sampled_neurons=0), 0, 1e7)
-    found = observe.measure(run.state(1e7), run.frame)
+    found = observe.measure(run.fold(_at(run, 1e7)), run.frame)
     ratio = float(found["signal_word_attention_rate"] / found["attention_rate"][0, 1])
     q, (s1, s2, s3) = (late := prediction.late(None, (2, 3, 3, 4))).pulls, late.slopes
     both, one = (s1 + s2 + s3) / 5, (s1 + s3) / 5
@@ -407,13 +403,10 @@ def shows_word_attention() -> Shown:
 
 def shows_bernstein() -> Shown:
     """ln P[Z > t] beyond the bound: 10000 centred coins that show 1 with chance 0.01, t = 99."""
+    from scipy.stats import binom
+
     n, p, t = 10_000, 0.01, 99
     M, square = 1 - p, n * p * (1 - p)
-    first = n * p + t + 1
-    logs = [
-        math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) + k * math.log(p) + (n - k) * math.log1p(-p)
-        for k in range(int(first), int(first) + 400)
-    ]
-    chance = float(np.logaddexp.reduce(logs))
+    chance = float(binom.logsf(n * p + t, n, p))
     bounds = -min(t**2 / (2 * square), t / (2 * M)), -min(t**2 / (4 * square), 3 * t / (4 * M))
     return _excess(chance - bounds[0]), _excess(chance - bounds[1])

@@ -6,13 +6,12 @@ asymptotic statements are judged over widths from 2^8 to 1e9.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from saddlescope.core.experiment import Experiment, Size, over
+from saddlescope.core.experiment import Experiment, Size, by_seeds, over
 
 from ..spec import APPENDIX
-
-FLOW, VARIANT = "cooccurrence", "cooccurrence/variant"
 
 WIDTHS = over("width", *(2**k for k in (8, 10, 12, 14, 17, 20)), 10**9)
 WIDE = {"width": 2**20}
@@ -36,101 +35,78 @@ def _counts(*pairs: tuple[int, int]) -> tuple[dict[str, Any], ...]:
     return tuple({"samples": n, "tokens": length} for n, length in pairs)
 
 
+_flow = partial(Experiment, system="cooccurrence", face="flow")
+_training = partial(Experiment, system="cooccurrence", face="train")
+
 EXPERIMENTS = (
-    Experiment(
+    _flow(
         "widths",
         "How do the two phases, and everything that Theorems 3.1 to 3.3 bound, depend on the width?",
-        FLOW,
-        "flow",
-        full=Size(8, WIDTHS),
-        short=Size(1, WIDTHS),
+        **by_seeds(8, 1, WIDTHS),
     ),
-    Experiment(
+    _flow(
         "counts",
         "Where do balance and generalisation end, for so many sentences of so many words?",
-        FLOW,
-        "flow",
         full=Size(2, _counts(*COUNTS, (48, 5), (120, 5), (180, 5), (60, 7), (60, 10))),
         short=Size(1, _counts(*COUNTS)),
         fields=WIDE,
     ),
-    Experiment(
+    _flow(
         "endless",
         "What is left of it with infinitely many sentences?",
-        FLOW,
-        "flow",
-        full=Size(8, over("width", 2**10, 2**14, 10**9, samples=None)),
-        short=Size(2, over("width", 2**10, 2**14, 10**9, samples=None)),
+        **by_seeds(8, 2, over("width", 2**10, 2**14, 10**9, samples=None)),
         fields={"horizon": 1e7},
     ),
     Experiment(
         "starts",
         "What do starts look like, before anything moves?",
-        FLOW,
+        "cooccurrence",
         "predict",
-        full=Size(100, over("width", 2**8, 2**12, 10**6, **FEW)),
-        short=Size(20, over("width", 2**8, 2**12, 10**6, **FEW)),
+        **by_seeds(100, 20, over("width", 2**8, 2**12, 10**6, **FEW)),
     ),
-    Experiment(
+    _flow(
         "small_starts",
         "What becomes of the first moments as the start shrinks?",
-        FLOW,
-        "flow",
-        full=Size(8, over("init_scale", 0.1, 0.03, 0.01, 0.001, 1e-5)),
-        short=Size(1, over("init_scale", 0.1, 0.03, 0.01, 0.001, 1e-5)),
+        **by_seeds(8, 1, over("init_scale", 0.1, 0.03, 0.01, 0.001, 1e-5)),
         fields={**FEW, **WIDE, "horizon": 100.0},
     ),
-    Experiment(
+    _flow(
         "neurons",
         "How much does the number of neurons matter?",
-        FLOW,
-        "flow",
-        full=Size(4, over("neurons", 2**6, 2**8, 2**11, 2**14, 2**17)),
-        short=Size(1, over("neurons", 2**6, 2**8, 2**11, 2**14, 2**17)),
+        **by_seeds(4, 1, over("neurons", 2**6, 2**8, 2**11, 2**14, 2**17)),
         fields={**FEW, "width": 2**14, "horizon": 1e4},
     ),
-    Experiment(
+    _flow(
         "sampled",
         "What if types of sentences are drawn, as in Definition 2.1?",
-        FLOW,
-        "flow",
         full=Size(1, over("data_seed", *range(16), sampled_types=True)),
         short=Size(1, over("data_seed", *range(3), sampled_types=True)),
         fields={**WIDE, "samples": 36, "horizon": 1e5},
     ),
-    Experiment(
+    _flow(
         "words",
         "What if irrelevant words repeat, and come in topics?",
-        FLOW,
-        "flow",
-        full=Size(4, over("topics", 1, 6, 20)),
-        short=Size(1, over("topics", 1, 6, 20)),
+        **by_seeds(4, 1, over("topics", 1, 6, 20)),
         fields={"width": 2**14, "vocabulary": 64, "horizon": 1e5, "test_sets": 20},
     ),
     # ---- Appendix A
-    Experiment(
+    _training(
         "appendix",
         "The experiment of Appendix A, a drawn as Kaiming's start draws all layers.",
-        FLOW,
-        "train",
         full=Size(4, over("data_seed", 0, 1, 2, 3)),
         short=Size(1, over("data_seed", 1, 2, 3)),
         fields=APPENDIX,
     ),
-    Experiment(
+    _training(
         "appendix_signs",
         "The same with a = ±1, as section 2.2 has it.",
-        FLOW,
-        "train",
         full=Size(4, ({"steps": 30_000},)),
         short=Size(1, ({"steps": 2000},)),
         fields={**APPENDIX, "output": "signs"},
     ),
-    Experiment(
+    _training(
         "appendix_distinct",
         "The same with all irrelevant words distinct, as Assumption 2.3 has it.",
-        FLOW,
-        "train",
         full=Size(4, ({"steps": 30_000},)),
         short=Size(1, ({"steps": 6000},)),
         fields={**APPENDIX, "vocabulary": None, "test_sets": 2},
@@ -139,10 +115,9 @@ EXPERIMENTS = (
     Experiment(
         "variants",
         "Do the two phases survive another network, optimizer or language?",
-        VARIANT,
+        "cooccurrence/variant",
         "train",
-        full=Size(3, VARIANTS),
-        short=Size(1, VARIANTS),
+        **by_seeds(3, 1, VARIANTS),
         fields={"width": 128, "learning_rate": 1e-3, "steps": 2000},
     ),
 )

@@ -9,12 +9,12 @@ import numpy as np
 
 from saddlescope.core.claim import by_field
 from saddlescope.core.experiment import Figure, Results
-from saddlescope.core.ink import BLACK, GREY, PALE
+from saddlescope.core.ink import ACCENT, BLACK, DASHES, DOTS, GREY, PALE, finish
 from saddlescope.core.run import Run
 
 from .. import prediction
 from . import drawing, measures
-from .drawing import ACCENT, DASHES, HUES, TYPES
+from .drawing import HUES, TYPES
 from .measures import limit_moments, moments, right_step
 
 SCORES = (
@@ -59,18 +59,15 @@ def figure_1(axes: Mapping[str, Any], results: Results) -> None:
         drawing.over_steps(axes["b"], run, run.series("loss"), **{"color": BLACK, "label": "all", **look})
         last = max(last, float(run.series("step")[-1]))
     for name in "ab":
-        axes[name].set_xlim(0, last)
-        axes[name].set_xlabel("epoch")
+        axes[name].set(xlim=(0, last), xlabel="epoch")
         drawing.mark(axes[name], right_step(runs[0]), "end of Phase 1", 1.0)
-    axes["a"].set_ylabel("change of a score")
+    finish(axes["a"], "(a) scores between (key, query)", ylabel="change of a score")
     final = zip(_scores(runs[0])[-1], SCORES, strict=True)
     drawing.ends(axes["a"], [(value, words, colour) for value, (words, colour, _) in final])
-    drawing.title(axes["a"], "(a) scores between (key, query)")
     drawing.logs(axes["b"], "y")
-    axes["b"].set(ylim=(None, 12), ylabel="training loss")
+    finish(axes["b"], "(b) losses", ylim=(None, 12), ylabel="training loss")
     lasts = [*runs[0].series("type_loss")[-1], runs[0].series("loss")[-1]]
     drawing.ends(axes["b"], zip(lasts, (*TYPES, "all"), (*HUES[:4], BLACK), strict=True))
-    drawing.title(axes["b"], "(b) losses")
     _first_epochs(axes["b"].inset_axes((0.47, 0.7, 0.52, 0.29)), runs[0])
 
 
@@ -103,21 +100,19 @@ def figure_phases(axes: Mapping[str, Any], results: Results) -> None:
         drawing.over_tau(panel, run, sign * value[:, word], color=colour, lw=2, alpha=0.6)
         panel.plot(course.time, sign * course.state[:, word], color=colour, lw=1.1, ls=DASHES)
     drawing.log_tau(panel, 0.1, end)
-    panel.set_ylabel("value of a word")
+    finish(panel, "(a) values", ylabel="value of a word")
     drawing.ends(panel, [(sign * value[-1, word], label, colour) for word, (label, sign, colour) in enumerate(words)])
     panel.plot([], [], color=GREY, lw=2, alpha=0.6, label="flow")
     panel.plot([], [], color=GREY, lw=1.1, ls=DASHES, label="Gram matrices frozen")
     panel.legend(fontsize=8, loc="lower right", bbox_to_anchor=(1, 0.03))
     drawing.marks(panel, run)
-    drawing.title(panel, "(a) values")
 
     panel, losses = axes["b"], run.series("type_loss")
     drawing.of_types(panel, run, losses)
     drawing.log_tau(panel, 0.1, 1e3)
-    panel.set(ylabel="training loss", ylim=(0, 1.12 * losses.max()))
+    finish(panel, "(b) losses of the types", ylabel="training loss", ylim=(0, 1.12 * losses.max()))
     panel.legend(fontsize=8, loc="upper right", bbox_to_anchor=(1, 0.95))
     drawing.marks(panel, run)
-    drawing.title(panel, "(b) losses of the types")
 
 
 def _foretold(run: Run) -> list[float]:
@@ -140,9 +135,9 @@ def figure_widths(axes: Mapping[str, Any], results: Results) -> None:
     panel.plot([], [], "_", color=GREY, ms=11, mew=1.2, label="Gram matrices frozen")
     panel.legend(fontsize=8, loc="upper left", ncols=2)
     drawing.logs(panel, "x")
-    panel.set(xlim=span, ylim=(0, 1.25 * np.nanmax(foretold)), xlabel="width m", ylabel="τ")
+    highest = 1.25 * np.nanmax(foretold)
+    finish(panel, "(a) how long Phase 1 takes", xlim=span, ylim=(0, highest), xlabel="width m", ylabel="τ")
     drawing.ends(panel, labels)
-    drawing.title(panel, "(a) how long Phase 1 takes")
 
     panel, labels = axes["b"], []
     for (name, words, exponent, marker), colour in zip(MOVED, HUES, strict=False):
@@ -153,9 +148,8 @@ def figure_widths(axes: Mapping[str, Any], results: Results) -> None:
         labels.append((constant * span[1] ** exponent, f"{words}, $m^{{{exponent:g}}}$", colour))
     for which in "xy":
         drawing.logs(panel, which)
-    panel.set(xlim=span, xlabel="width m", ylabel="largest change in Phase 1")
+    finish(panel, "(b) what moves meanwhile", xlim=span, xlabel="width m", ylabel="largest change in Phase 1")
     drawing.ends(panel, labels)
-    drawing.title(panel, "(b) what moves meanwhile")
 
 
 # ---- where it ends
@@ -167,30 +161,26 @@ def figure_balance(axes: Mapping[str, Any], results: Results) -> None:
     infinity = 4.0 * most
     grid = np.geomspace(8, 2.2 * most, 300)
     groups = by_field(runs, "tokens")
-    labels = []
     for (tokens, group), colour, marker in zip(groups.items(), HUES, "os^D", strict=False):
         ratios = [prediction.late_by_formula(n, tokens)[0] for n in grid]
         panel.plot(grid, ratios, color=colour, lw=1.1)
         for run in group:
             panel.plot(run.system.spec.samples, run.series("balance_ratio")[-1], marker, color=colour, ms=5)
         edge = prediction.threshold(tokens)
-        panel.plot([edge] * 2, [0, 1], color=colour, lw=0.7, ls=drawing.DOTS, zorder=1)
-        labels.append((ratios[-1], f"L = {tokens}", colour, marker))
+        panel.plot([edge] * 2, [0, 1], color=colour, lw=0.7, ls=DOTS, zorder=1)
     for run in results["endless"]:
         panel.plot(infinity, run.series("balance_ratio")[-1], "*", color=BLACK, ms=8)
     drawing.level(panel, 1.0)
     furthest = max(prediction.threshold(tokens) for tokens in groups)
     drawing.note(panel, (furthest, 0.05), "n = 3 (L + 1)", color=GREY)
-    for _, text, colour, marker in labels:
-        panel.plot([], [], marker, color=colour, ms=5, label=text, ls="-", lw=1.1)
-    panel.legend(fontsize=8, loc="lower right")
+    for tokens, colour, marker in zip(groups, HUES, "os^D", strict=False):
+        panel.plot([], [], marker, color=colour, ms=5, label=f"L = {tokens}", ls="-", lw=1.1)
     panel.set_xscale("log")
     ticks = [n for n in (12, 24, 48, 96, 192) if n <= grid[-1]]
     panel.set_xticks([*ticks, infinity], [*map(str, ticks), "∞"])
     panel.set_xticks([], minor=True)
-    panel.set(xlim=(8, 1.3 * infinity), ylim=(0, 1.6), xlabel="training sentences n (log)")
-    panel.set_ylabel("R at the end")
-    drawing.title(panel, "(a) over the number of sentences")
+    panel.set(xlim=(8, 1.3 * infinity), ylim=(0, 1.6), xlabel="training sentences n (log)", ylabel="R at the end")
+    finish(panel, "(a) over the number of sentences", legend="lower right")
 
     panel, labels = axes["b"], []
     end = max(float(run.series("time")[-1]) for run in groups[LENGTH])
@@ -201,9 +191,8 @@ def figure_balance(axes: Mapping[str, Any], results: Results) -> None:
             drawing.over_tau(panel, run, run.series("balance_ratio"), color=colour, **drawing.paler(number))
         labels.append((limit, f"n = {samples}", colour))
     drawing.log_tau(panel, 1.0, end)
-    panel.set(ylim=(0.2, 1.5), ylabel=RATIO)
+    finish(panel, f"(b) on the way, L = {LENGTH}", ylim=(0.2, 1.5), ylabel=RATIO)
     drawing.ends(panel, labels, 0.06)
-    drawing.title(panel, f"(b) on the way, L = {LENGTH}")
 
 
 def figure_losses(axes: Mapping[str, Any], results: Results) -> None:
@@ -226,13 +215,11 @@ def figure_losses(axes: Mapping[str, Any], results: Results) -> None:
     drawing.slope(axes["a"], (begin, end), 2 * highest, -1.0)
     middle = np.sqrt(begin * end)
     drawing.note(axes["a"], (middle, 2 * highest * begin / middle), r"$\tau^{-1}$")
-    for name, words in (("a", "training"), ("b", "fresh")):
+    for name, title, words in (("a", "training", "training"), ("b", "generalisation", "fresh")):
         drawing.log_tau(axes[name], 1.0, end)
         drawing.logs(axes[name], "y")
-        axes[name].set_ylabel(f"loss of {words} sentences")
+        finish(axes[name], f"({name}) {title}", ylabel=f"loss of {words} sentences")
     drawing.ends(axes["b"], labels)
-    drawing.title(axes["a"], "(a) training")
-    drawing.title(axes["b"], "(b) generalisation")
 
 
 def figure_rates(axes: Mapping[str, Any], results: Results) -> None:
@@ -253,9 +240,7 @@ def figure_rates(axes: Mapping[str, Any], results: Results) -> None:
         place = (middle, height * (middle / begin) ** -exponent)
         look = {"xytext": (3, 3)} if kind == 0 else {"xytext": (-3, -3), "ha": "right", "va": "top"}
         drawing.note(panel, place, rf"$\tau^{{-{exponent:.3g}}}$", color=ACCENT, **look)
-    panel.set_ylabel("training loss")
-    panel.legend(fontsize=8, loc="lower left")
-    drawing.title(panel, "(a) losses of the types")
+    finish(panel, "(a) losses of the types", "lower left", ylabel="training loss")
 
     panel = axes["b"]
     for number, other in enumerate(runs):
@@ -265,8 +250,7 @@ def figure_rates(axes: Mapping[str, Any], results: Results) -> None:
         drawing.level(panel, height, color=ACCENT)
         drawing.note(panel, (1.0, height), f"{height:.3g}", color=ACCENT, xycoords=("axes fraction", "data"))
     drawing.log_tau(panel, 1.0, end)
-    panel.set(ylabel="−d ln loss / d ln τ", ylim=(-0.3, None))
-    drawing.title(panel, "(b) their exponents")
+    finish(panel, "(b) their exponents", ylabel="−d ln loss / d ln τ", ylim=(-0.3, None))
 
 
 def figure_scores(axes: Mapping[str, Any], results: Results) -> None:
@@ -285,9 +269,8 @@ def figure_scores(axes: Mapping[str, Any], results: Results) -> None:
         panel.plot([begin, end], height, color=ACCENT, lw=1.2, ls=DASHES)
         drawing.note(panel, (begin, height[0]), f"{rate:.2f} ln τ", color=ACCENT, xytext=(0, 5), ha="right")
         drawing.log_tau(panel, 1.0, end)
-        panel.set(ylim=(0, None), ylabel="root of (change / size of Theorem 3.3)")
+        finish(panel, f"({name}) {words}", ylim=(0, None), ylabel="root of (change / size of Theorem 3.3)")
         drawing.ends(panel, labels)
-        drawing.title(panel, f"({name}) {words}")
 
 
 def _root(run: Run, column: int) -> np.ndarray:
@@ -301,8 +284,8 @@ def figure_words(axes: Mapping[str, Any], results: Results) -> None:
     limit, end = measures.limit_of(run), float(run.series("time")[-1])
     slopes, begin = limit.margins - limit.fresh_margins, end / 3e3
     for number, other in enumerate(runs):
-        drawing.of_types(panel, other, _by_type(other), **drawing.paler(number))
-    last = _by_type(run)[-1]
+        drawing.of_types(panel, other, measures.word_share_by_type(other), **drawing.paler(number))
+    last = measures.word_share_by_type(run)[-1]
     drawing.log_tau(panel, 1.0, end)
     panel.set_ylabel("part of y F that irrelevant words make")
     drawing.ends(panel, zip(last, TYPES, HUES, strict=False))
@@ -313,12 +296,6 @@ def figure_words(axes: Mapping[str, Any], results: Results) -> None:
         words = f"{slopes[kind]:.2f} ln τ" if slopes[kind] > 0.005 else "constant"
         look = {"xytext": (6, -3), "va": "top", "color": ACCENT}
         drawing.note(panel, (np.sqrt(begin * end), line.mean()), words, **look)
-
-
-def _by_type(run: Run) -> np.ndarray:
-    """What irrelevant words add to y F, averaged over the sentences of each type (t, 4)."""
-    share, kinds = measures.word_share(run), measures.start_of(run)[1].train.kinds
-    return np.stack([share[:, kinds == kind].mean(1) for kind in range(4)], 1)
 
 
 # ---- starts
@@ -341,23 +318,18 @@ def figure_starts(axes: Mapping[str, Any], results: Results) -> None:
     for name in "ab":
         drawing.logs(axes[name], "x")
         axes[name].set(xlim=(scales[0] / 2, scales[-1] * 2), xlabel=r"$\sigma_0\sqrt{Lm}$ (log)")
-    axes["a"].set(ylim=(0, None), ylabel="τ")
-    drawing.title(axes["a"], "(a) moments")
+    finish(axes["a"], "(a) moments", ylim=(0, None), ylabel="τ")
     drawing.logs(axes["b"], "y")
     drawing.slope(axes["b"], (scales[0], scales[-1]), scales[0], 1.0, color=PALE, label="in proportion", zorder=1)
-    axes["b"].set_ylabel("|T / limit − 1|")
-    axes["b"].legend(fontsize=8, loc="upper left")
-    drawing.title(axes["b"], "(b) distance from the limit")
+    finish(axes["b"], "(b) distance from the limit", "upper left", ylabel="|T / limit − 1|")
 
 
 def figure_neurons(axes: Mapping[str, Any], results: Results) -> None:
     panel, runs = axes["a"], results["neurons"]
     shares = np.array([run.system.spec.hidden / run.system.spec.width for run in runs])
     grid = np.geomspace(shares.min() / 2, shares.max() * 2, 200)
-    for factor, alpha in ((2, 0.12), (1, 0.2)):
-        panel.fill_between(
-            grid, 1 - factor * np.sqrt(grid), 1 + factor * np.sqrt(grid), color=ACCENT, alpha=alpha, lw=0
-        )
+    for band, alpha in ((2 * np.sqrt(grid), 0.12), (np.sqrt(grid), 0.2)):
+        panel.fill_between(grid, 1 - band, 1 + band, color=ACCENT, alpha=alpha, lw=0)
     panel.axhline(1, color=ACCENT, lw=1, ls=DASHES)
     panel.axhline(0, color=PALE, lw=0.8, zorder=1)
     for share, run in zip(shares, runs, strict=True):
@@ -369,8 +341,8 @@ def figure_neurons(axes: Mapping[str, Any], results: Results) -> None:
         panel.plot([], [], "o", color=colour, ms=3, label=label)
     panel.plot([], [], "_", color=BLACK, ms=10, mew=1.3, label="mean of a start")
     drawing.logs(panel, "x")
-    panel.set(xlim=(grid[0], grid[-1]), xlabel="$m_1/m$ (log)", ylabel="6 × initial growth of a neuron")
-    panel.legend(fontsize=8, loc="upper left")
+    panel.set(xlim=(grid[0], grid[-1]), xlabel="$m_1/m$ (log)")
+    finish(panel, legend="upper left", ylabel="6 × initial growth of a neuron")
 
 
 # ---- limits and other settings
@@ -379,7 +351,7 @@ def figure_neurons(axes: Mapping[str, Any], results: Results) -> None:
 def figure_endless(axes: Mapping[str, Any], results: Results) -> None:
     groups = by_field(results["endless"], "width")
     end = max(float(run.series("time")[-1]) for run in results["endless"])
-    for name, what, limit in (("a", "balance_ratio", 1.5), ("b", "loss_tau", 17.0)):
+    for name, what, limit, words in (("a", "balance_ratio", 1.5, "3/2"), ("b", "loss_tau", 17.0, "17")):
         panel = axes[name]
         drawing.level(panel, limit, color=ACCENT, lw=1.1)
         for width, runs, colour in drawing.colours(groups):
@@ -387,13 +359,9 @@ def figure_endless(axes: Mapping[str, Any], results: Results) -> None:
                 look = {"color": colour, "label": f"m = {drawing.power(width)}", **drawing.paler(number)}
                 drawing.over_tau(panel, run, run.series(what), **look)
         drawing.log_tau(panel, 1.0, end)
-    axes["a"].set(ylim=(0, 1.7), ylabel=RATIO)
-    drawing.note(axes["a"], (1.0, 1.5), "3/2", color=ACCENT, xytext=(4, 3))
-    drawing.title(axes["a"], "(a) balance")
-    axes["b"].set(ylim=(0, 20), ylabel="training loss × τ")
-    drawing.note(axes["b"], (1.0, 17.0), "17", color=ACCENT, xytext=(4, 3))
-    drawing.title(axes["b"], "(b) loss")
-    axes["a"].legend(fontsize=8, loc="lower right")
+        drawing.note(panel, (1.0, limit), words, color=ACCENT, xytext=(4, 3))
+    finish(axes["a"], "(a) balance", "lower right", ylim=(0, 1.7), ylabel=RATIO)
+    finish(axes["b"], "(b) loss", ylim=(0, 20), ylabel="training loss × τ")
 
 
 def figure_variants(axes: Mapping[str, Any], results: Results) -> None:
@@ -408,8 +376,7 @@ def figure_variants(axes: Mapping[str, Any], results: Results) -> None:
             drawing.over_steps(panel, run, loss / loss[0], right_step(run), **look)
     drawing.level(panel, 1.0)
     panel.set(xlim=(0, 2), ylim=(0, None), xlabel="step / step from which all sentences are right")
-    panel.set_ylabel("one-signal loss / its start")
-    panel.legend(fontsize=8, loc="lower left")
+    finish(panel, legend="lower left", ylabel="one-signal loss / its start")
 
 
 def _variant(run: Run) -> str:
@@ -434,12 +401,9 @@ def figure_language(axes: Mapping[str, Any], results: Results) -> None:
             drawing.over_tau(axes["b"], run, run.series("balance_ratio"), **look)
     drawing.log_tau(axes["a"], 0.1, 100)
     drawing.log_tau(axes["b"], 1, end)
-    axes["a"].set(ylim=(0, None), ylabel="one-signal loss")
-    axes["a"].legend(fontsize=8, loc="lower left")
-    drawing.title(axes["a"], "(a) repeated words, losses")
+    finish(axes["a"], "(a) repeated words, losses", "lower left", ylim=(0, None), ylabel="one-signal loss")
     drawing.level(axes["b"], 1.0)
-    axes["b"].set(ylim=(0, 1.6), ylabel=RATIO)
-    drawing.title(axes["b"], "(b) repeated words, balance")
+    finish(axes["b"], "(b) repeated words, balance", ylim=(0, 1.6), ylabel=RATIO)
     panel = axes["c"]
     rows = np.array([[measures.limit_of(run).ratio, run.series("balance_ratio")[-1]] for run in results["sampled"]])
     span = np.array([0.97 * rows.min(), 1.03 * rows.max()])
@@ -447,8 +411,7 @@ def figure_language(axes: Mapping[str, Any], results: Results) -> None:
     panel.plot(*rows.T, "o", color=BLACK, ms=4)
     panel.set(xlim=span, ylim=span, xlabel="R in closed form", ylabel="R at the end", aspect="equal")
     panel.set_yticks(panel.get_xticks())
-    panel.set(xlim=span, ylim=span)
-    drawing.title(panel, "(c) types by chance")
+    finish(panel, "(c) types by chance", xlim=span, ylim=span)
 
 
 def figure_appendix(axes: Mapping[str, Any], results: Results) -> None:
@@ -467,16 +430,15 @@ def figure_appendix(axes: Mapping[str, Any], results: Results) -> None:
         panel.set_xscale("symlog", linthresh=1, linscale=0.4)
         panel.set_xticks([0, *ticks], ["0", *map(drawing.plain, ticks)])
         panel.set_xticks([], minor=True)
-        panel.set(xlim=(0, last), ylim=(1e-4, 3), xlabel="epoch (log from 1 on)")
+        finish(panel, words, xlim=(0, last), ylim=(1e-4, 3), xlabel="epoch (log from 1 on)")
         drawing.mark(panel, right_step(runs[0]), f"epoch {right_step(runs[0]):g}")
-        drawing.title(panel, words)
-    axes["a"].set_ylabel("training loss")
-    axes["a"].legend(fontsize=8, loc="lower left")
+    finish(axes["a"], legend="lower left", ylabel="training loss")
     for name in "bc":
         axes[name].tick_params(labelleft=False)
 
 
-PAIR, TRIPLE = (8.4, 3.4), (10.0, 3.4)
+PAIR: dict[str, Any] = {"panels": ("ab",), "size": (8.4, 3.4)}
+TRIPLE: dict[str, Any] = {"panels": ("abc",), "size": (10.0, 3.4)}
 
 FIGURES = (
     Figure(
@@ -493,8 +455,7 @@ FIGURES = (
         "after it all fall, that of sentences without a signal by far the fastest.",
         ("appendix",),
         figure_1,
-        panels=("ab",),
-        size=PAIR,
+        **PAIR,
     ),
     Figure(
         "phases",
@@ -508,8 +469,7 @@ FIGURES = (
         "of μ3 the most. In (b), losses of sentences with one signal rise until T0.5.",
         ("widths",),
         figure_phases,
-        panels=("ab",),
-        size=PAIR,
+        **PAIR,
     ),
     Figure(
         "widths",
@@ -523,8 +483,7 @@ FIGURES = (
         "over seven decades: while G becomes of order one, all that could move attention rests.",
         ("widths",),
         figure_widths,
-        panels=("ab",),
-        size=PAIR,
+        **PAIR,
     ),
     Figure(
         "balance",
@@ -538,8 +497,7 @@ FIGURES = (
         "balance, R > 1, fails. All tend to 3/2 as n grows. In (b), n = 36 is slow: it is next to a kink.",
         ("counts", "endless"),
         figure_balance,
-        panels=("ab",),
-        size=PAIR,
+        **PAIR,
     ),
     Figure(
         "losses",
@@ -552,8 +510,7 @@ FIGURES = (
         "sentences not at all, and with n = 12 they rise in the end.",
         ("counts",),
         figure_losses,
-        panels=("ab",),
-        size=PAIR,
+        **PAIR,
     ),
     Figure(
         "rates",
@@ -565,8 +522,7 @@ FIGURES = (
         "that their share of the training loss vanishes.",
         ("widths",),
         figure_rates,
-        panels=("ab",),
-        size=PAIR,
+        **PAIR,
     ),
     Figure(
         "scores",
@@ -579,8 +535,7 @@ FIGURES = (
         "pink line; in narrow ones |s|² grows, and curves bend.",
         ("widths",),
         figure_scores,
-        panels=("ab",),
-        size=PAIR,
+        **PAIR,
     ),
     Figure(
         "words",
@@ -605,8 +560,7 @@ FIGURES = (
         "three quarters above its limit.",
         ("small_starts",),
         figure_starts,
-        panels=("ab",),
-        size=PAIR,
+        **PAIR,
     ),
     Figure(
         "neurons",
@@ -630,8 +584,7 @@ FIGURES = (
         "which the clock τ leaves out, and the product sinks.",
         ("endless",),
         figure_endless,
-        panels=("ab",),
-        size=PAIR,
+        **PAIR,
     ),
     Figure(
         "variants",
@@ -657,8 +610,7 @@ FIGURES = (
         "both types with one signal take R far from what equal ones give.",
         ("words", "sampled"),
         figure_language,
-        panels=("abc",),
-        size=TRIPLE,
+        **TRIPLE,
     ),
     Figure(
         "appendix",
@@ -672,7 +624,6 @@ FIGURES = (
         "be seen on an axis of 30,000. Distinct words change little.",
         ("appendix", "appendix_signs", "appendix_distinct"),
         figure_appendix,
-        panels=("abc",),
-        size=TRIPLE,
+        **TRIPLE,
     ),
 )

@@ -10,6 +10,7 @@ import numpy as np
 
 from saddlescope.core.run import Run
 
+from .. import prediction
 from ..data import LABELS, Frame, State, Weights, grams_of
 from ..spec import COMMON
 
@@ -392,9 +393,14 @@ def value_sums(run: Run) -> np.ndarray:
 def word_share(run: Run) -> np.ndarray:
     """What the irrelevant words add to y F, over time and sentences (t, n): attention is uniform to 1/m."""
     train = start_of(run)[1].train
-    words = train.words
-    shown = np.where(words >= COMMON, run.series("value")[:, words], 0.0).sum(-1)
+    shown = np.where(train.words >= COMMON, run.series("value")[:, train.words], 0.0).sum(-1)
     return train.labels * shown
+
+
+def word_share_by_type(run: Run) -> np.ndarray:
+    """The same, averaged over the sentences of each type (t, 4)."""
+    share, kinds = word_share(run), start_of(run)[1].train.kinds
+    return np.stack([share[:, kinds == kind].mean(1) for kind in range(4)], 1)
 
 
 def spread_within_types(run: Run) -> float:
@@ -482,8 +488,6 @@ def loss_pace(run: Run) -> np.ndarray:
 
 def limit_of(run: Run) -> Any:
     """Where the seven numbers end, by the counts of the run's own sentences."""
-    from .. import prediction
-
     return prediction.late_of(run.system.spec, start_of(run)[1])
 
 
@@ -528,9 +532,7 @@ def moved_word_attention(run: Run) -> float:
 
 def key_changes(run: Run) -> np.ndarray:
     """Largest changes of inner products of keys and of queries, to the end, over σ0² √m: Definition E.1."""
-    sizes = np.array(
-        [largest(run, name, lambda run: run.series("time") >= 0) for name in ("moved_keys", "moved_queries")]
-    )
+    sizes = np.array([np.abs(run.series(name)).max() for name in ("moved_keys", "moved_queries")])
     return sizes / (variances(run)[0] * np.sqrt(run.system.spec.width))
 
 
@@ -608,8 +610,7 @@ def words_may_repeat(run: Run) -> np.ndarray:
 
 def word_slopes(run: Run) -> np.ndarray:
     """d/d ln τ of what irrelevant words add to y F, on average over sentences of types 1 to 3."""
-    kinds, share = start_of(run)[1].train.kinds, word_share(run)
-    return late_slope(run, np.stack([share[:, kinds == kind].mean(1) for kind in range(3)], 1))
+    return late_slope(run, word_share_by_type(run)[:, :3])
 
 
 def expected_word_slopes(run: Run) -> np.ndarray:
@@ -636,8 +637,6 @@ def word_value_growth(run: Run) -> float:
 
 def seven_end(run: Run) -> tuple[float, float]:
     """R and L τ of the seven numbers at the run's end."""
-    from .. import prediction
-
     spec, end = run.system.spec, float(run.series("time")[-1])
     model = prediction.seven_of(spec)
     course = prediction.follow(model, np.zeros(COMMON + 4), end)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..prediction import Step
 
 LINEAR = LinearSpec()
-"""Coefficients 2, -1, 0.5, -0.25 and identity covariance: everything is known, T_k = 1/|coefficient|."""
+"""Coefficients 2, -1, 0.5, -0.25 and identity covariance: L = |p − coefficients|²/2, T_k = 1/|coefficient|."""
 
 HEAD = TransformerSpec(dim=4, tokens=4, samples=40)
 """An attention head small enough to be followed in no time."""
@@ -49,22 +49,10 @@ def _off(found: Any, true: Any) -> float:
 
 
 @cache
-def _linear() -> Plateau:
-    """The origin of the diagonal linear network, in NumPy: L = |p − coefficients|²/2."""
-    from ..plateaus import Functions, Plateau
+def _origin(spec: TransformerSpec | LinearSpec) -> Plateau:
+    from ..system import Linear, Transformer
 
-    target = np.array(LINEAR.coefficients)
-    functions = Functions(
-        lambda p: float(((p - target) ** 2).sum() / 2), lambda p: target - p, lambda p, which: np.eye(len(p))[:, which]
-    )
-    return Plateau.origin(functions, len(target))
-
-
-@cache
-def _origin(spec: TransformerSpec) -> Plateau:
-    from ..system import Transformer
-
-    return Transformer(spec).problem.origin
+    return (Linear if isinstance(spec, LinearSpec) else Transformer)(spec).problem.origin
 
 
 @cache
@@ -129,7 +117,7 @@ def shows_b0() -> Shown:
 
 def shows_a42_start() -> Shown:
     """The first coordinate starts with v = −u, which is not v = u; the others as drawn."""
-    origin, unit = _linear(), data.unit_weights(4, 0)
+    origin, unit = _origin(LINEAR), data.unit_weights(4, 0)
     first = np.arange(4) == 0
     opposed = Weights(unit.u, np.where(first, -unit.u, unit.v))
     end = 0.75 * 8 * np.log(10)  # between T_1 = 1/2 and T_2 = 1
@@ -140,7 +128,7 @@ def shows_a42_start() -> Shown:
 
 def shows_a43() -> Shown:
     """Halfway up to theta^1 of the linear network, where the force on the support is 1."""
-    functions, here = _linear().functions, np.array([1.0, 0, 0, 0])
+    functions, here = _origin(LINEAR).functions, np.array([1.0, 0, 0, 0])
     push = np.concatenate([-np.geomspace(1e-4, 0.05, 20), np.geomspace(1e-4, 0.05, 20)])
 
     def loss(u: float) -> float:
@@ -152,7 +140,7 @@ def shows_a43() -> Shown:
 
 def shows_theorem_sign() -> Shown:
     """Between T_2 = 1 and T_3 = 2, from Gaussian theta_0 as in Appendix A."""
-    origin = _linear()
+    origin = _origin(LINEAR)
     product = np.where(np.arange(4) < 2, LINEAR.coefficients, 0.0)
     u = np.sqrt(np.abs(product))
     theta = np.concatenate([u, np.sign(product) * u])
@@ -241,7 +229,7 @@ def shows_fig9_weights() -> Shown:
 
 def shows_fig9_threshold() -> Shown:
     """On theta^1 = (2, 0, ...) of the linear network while the next coordinate waits with |u| = |v| = 2e-5."""
-    origin = _linear()
+    origin = _origin(LINEAR)
     size = np.array([np.sqrt(2), 2e-5, 1e-12, 1e-12])
     here = Weights(size, np.sign(LINEAR.coefficients) * size)
     noise = 0.05 * np.random.default_rng(0).normal(size=(2, 4))

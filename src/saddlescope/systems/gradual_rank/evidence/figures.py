@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from saddlescope.core.experiment import Figure, Results
-from saddlescope.core.ink import BLACK, GREY, PALE, ramp
+from saddlescope.core.ink import BLACK, GREY, PALE, at_top, finish, ramp
 from saddlescope.core.run import Run
 
 from .measures import common
@@ -22,10 +23,7 @@ BLOCKS = {1: "diagonal", None: "full"}
 SHARE = 0.1
 """Of the largest singular value at the end: what is above counts for the rank."""
 
-SHADES = {
-    "KQ": ("#7f2704", "#d94801", "#fdae6b"),
-    "VO": ("#08306b", "#2171b5", "#9ecae1"),
-}
+SHADES = {"KQ": ("#7f2704", "#d94801", "#fdae6b"), "VO": ("#08306b", "#2171b5", "#9ecae1")}
 """Of the two kinds of entries: oranges and blues, the darkest for the first."""
 
 DEPTHS = ("#c6dbef", "#9ecae1", "#6baed6", "#3182bd", "#08519c", "#041f47")
@@ -74,11 +72,6 @@ def _scale(run: Run) -> str:
     return rf"$\alpha = 10^{{{run.system.spec.log10_alpha:g}}}$"
 
 
-def _name(run: Run, coordinate: int) -> str:
-    system: Any = run.system
-    return system.coordinate_name(coordinate)
-
-
 def _ratios(run: Run, expected: np.ndarray) -> dict[int, float]:
     """Measured over expected times of Algorithm 1's stages, by the first entry of each that the run has seen."""
     ratios = common.times(run) / expected
@@ -99,10 +92,6 @@ def _error(run: Run) -> dict[int, float]:
 # ---- colours
 
 
-def _shades(kind: str, count: int) -> list[Any]:
-    return ramp(SHADES[kind], count)
-
-
 def _colours(run: Run) -> dict[int, Any]:
     """Of every coordinate that the run learns, by kind and in the order in which they enter."""
     size = np.abs(run.series("product"))
@@ -110,7 +99,7 @@ def _colours(run: Run) -> dict[int, Any]:
     found: dict[int, Any] = {}
     for kind in SHADES:
         learned = sorted((i for i in _columns(run, kind) if first[i] >= 0), key=lambda i: first[i])
-        found |= dict(zip(map(int, learned), _shades(kind, len(learned)), strict=True))
+        found |= dict(zip(map(int, learned), ramp(SHADES[kind], len(learned)), strict=True))
     return found
 
 
@@ -139,19 +128,12 @@ def _entries(axes: Any, run: Run, kind: str, colours: Mapping[int, Any], **look:
     places = _columns(run, kind)
     tolerance = np.ptp(product[:, places]) / FINE
     order = {place: number for number, place in enumerate(colours)}
-    for place in places[np.abs(product[:, places]).max(axis=0) > VISIBLE]:
-        known = int(place) in order
+    for place in places[np.abs(product[:, places]).max(axis=0) > VISIBLE].tolist():
         rows = _thinned(time, product[:, place], tolerance)
-        axes.plot(
-            time[rows],
-            product[rows, place],
-            **{
-                "color": colours[int(place)] if known else PALE,
-                "lw": 1.2 if known else 0.7,
-                "zorder": 3 - order[int(place)] / 1000 if known else 2,
-                **look,
-            },
-        )
+        usual: dict[str, Any] = {"color": PALE, "lw": 0.7, "zorder": 2}
+        if place in order:
+            usual = {"color": colours[place], "lw": 1.2, "zorder": 3 - order[place] / 1000}
+        axes.plot(time[rows], product[rows, place], **{**usual, **look})
 
 
 def _loss(axes: Any, run: Run, **look: Any) -> None:
@@ -163,12 +145,13 @@ def _spectrum(axes: Any, run: Run, kind: str) -> None:
     """Singular values come sorted: the k-th line is the k-th largest at every moment."""
     values = run.series(f"{kind.lower()}_values")
     shown = values[:, (values > VISIBLE).any(axis=0)]
-    for number, colour in reversed(list(enumerate(_shades(kind, shown.shape[1])))):
+    for number, colour in reversed(list(enumerate(ramp(SHADES[kind], shown.shape[1])))):
         axes.plot(run.series("time"), shown[:, number], color=colour, lw=1.2)
 
 
-def _grid(axes: Mapping[str, Any], runs: Sequence[Run], kind: str) -> None:
+def _grid(axes: Mapping[str, Any], results: Results, kind: str) -> None:
     """One panel per scale, on common axes."""
+    runs = _by_scale(results["scales"])
     colours = _colours(runs[-1])
     panels = list(axes.values())
     for number, (panel, run) in enumerate(zip(panels, runs, strict=True)):
@@ -176,17 +159,12 @@ def _grid(axes: Mapping[str, Any], runs: Sequence[Run], kind: str) -> None:
         panel.sharey(panels[-1])
         _entries(panel, run, kind, colours)
         panel.set_title(_scale(run))
-        _inner(panel, left=number % 3 == 0, bottom=number >= 3)
+        panel.tick_params(labelleft=number % 3 == 0, labelbottom=number >= 3)  # of shared axes, the outer ones
         if number >= 3:
             panel.set_xlabel(RESCALED)
     panels[-1].set_xlim(0, runs[-1].series("time")[-1])
     for panel in (panels[0], panels[3]):
         panel.set_ylabel(f"entries of diag({PRODUCTS[kind]})", fontsize=8)
-
-
-def _inner(panel: Any, left: bool, bottom: bool) -> None:
-    """Of panels that share their axes, only the outer ones are labelled."""
-    panel.tick_params(labelleft=left, labelbottom=bottom)
 
 
 def _staircase(axes: Any, times: Sequence[float], losses: Sequence[float], **look: Any) -> None:
@@ -221,20 +199,12 @@ def figure_6(axes: Mapping[str, Any], results: Results) -> None:
     panel, runs = axes["a"], _by_scale(results["scales"])
     for run, colour in zip(runs, DEPTHS[-len(runs) :], strict=True):
         _loss(panel, run, color=colour, lw=1.4, label=_scale(run))
-    panel.set(xlabel=RESCALED, ylabel="loss", xlim=(0, runs[-1].series("time")[-1]))
-    panel.legend(fontsize=8, loc="lower left")
+    finish(panel, "", "lower left", xlabel=RESCALED, ylabel="loss", xlim=(0, runs[-1].series("time")[-1]))
 
 
-def figure_7(axes: Mapping[str, Any], results: Results) -> None:
-    _grid(axes, _by_scale(results["scales"]), "KQ")
-
-
-def figure_8(axes: Mapping[str, Any], results: Results) -> None:
-    _grid(axes, _by_scale(results["scales"]), "VO")
-
-
-def _against_undisturbed(axes: Mapping[str, Any], runs: Sequence[Run]) -> None:
+def _against_undisturbed(axes: Mapping[str, Any], results: Results) -> None:
     """A column per plateau: VO above, KQ below; solid as perturbed, dashed as it would have gone."""
+    (runs,) = results.values()
     rows = {"VO": [axes[name] for name in "abcde"], "KQ": [axes[name] for name in "fghij"]}
     colours = {kind: _appearing(runs, kind) for kind in rows}
     stages = sorted({run.system.spec.stage for run in runs})
@@ -248,7 +218,7 @@ def _against_undisturbed(axes: Mapping[str, Any], runs: Sequence[Run]) -> None:
             panel.axhline(0, color=PALE, lw=0.5, zorder=1)
             _entries(panel, pushed, kind, colours[kind], lw=1.1)
             _entries(panel, alone, kind, colours[kind], lw=1.4, ls=DASHES)
-            _inner(panel, left=number == 0, bottom=kind == "KQ")
+            panel.tick_params(labelleft=number == 0, labelbottom=kind == "KQ")
             panel.set_xlim(0, pushed.series("time")[-1])
         rows["VO"][number].set_title(f"after stage {stage}" if stage else "at the origin")
     for kind, row in rows.items():
@@ -264,15 +234,7 @@ def _appearing(runs: Iterable[Run], kind: str) -> dict[int, Any]:
     runs = list(runs)
     size = np.max([np.abs(run.series("product")).max(axis=0) for run in runs], axis=0)
     places = sorted((int(i) for i in _columns(runs[0], kind) if size[i] > VISIBLE), key=lambda i: -size[i])
-    return dict(zip(places, _shades(kind, len(places)), strict=True))
-
-
-def figure_9(axes: Mapping[str, Any], results: Results) -> None:
-    _against_undisturbed(axes, results["kicks"])
-
-
-def figure_10(axes: Mapping[str, Any], results: Results) -> None:
-    _against_undisturbed(axes, results["entries"])
+    return dict(zip(places, ramp(SHADES[kind], len(places)), strict=True))
 
 
 # ---- ours
@@ -281,35 +243,28 @@ def figure_10(axes: Mapping[str, Any], results: Results) -> None:
 def figure_law(axes: Mapping[str, Any], results: Results) -> None:
     runs = _by_scale(results["limit"])
     places = [common.coordinates(stage)[0] for stage in common.in_the_limit(runs[-1], SHOWN)]
-    shades = {kind: iter(_shades(kind, sum(_kind(runs[0], i) == kind for i in places) + 1)) for kind in SHADES}
+    shades = {kind: iter(ramp(SHADES[kind], sum(_kind(runs[0], i) == kind for i in places) + 1)) for kind in SHADES}
     for number, place in enumerate(places):
         points = [(run.system.spec.log_inverse_alpha, _lateness(run).get(place)) for run in runs]
         scale, late = np.array([(scale, late) for scale, late in points if late is not None]).T
         look = {"color": next(shades[_kind(runs[0], place)]), "marker": MARKERS[number], "ms": 5}
         slope = late[-1] * scale[-1]
         axes["a"].plot([0, 1 / scale[0]], [0, slope / scale[0]], color=look["color"], lw=0.8)
-        label = f"{number + 1}: {_name(runs[0], place)}"
+        label = f"{number + 1}: {common.system_of(runs[0]).coordinate_name(place)}"
         axes["a"].plot(1 / scale, late, ls="", **look, label=label)
         axes["b"].plot(1 / scale, late * scale, lw=0.8, **look)
-    axes["a"].set(xlabel="1 / log(1/α)", ylabel="$(t_k - T_k)\\,/\\,T_k$", xlim=(0, None), ylim=(0, None))
-    axes["b"].set(xlabel="1 / log(1/α)", ylabel="$(t_k - T_k)\\,/\\,T_k$  ×  log(1/α)")
-    axes["b"].set(xlim=(0, None), ylim=(0, None))
+    lateness = "$(t_k - T_k)\\,/\\,T_k$"
+    finish(axes["a"], "(a) relative lateness", ylabel=lateness)
+    finish(axes["b"], "(b) multiplied by log(1/α)", ylabel=f"{lateness}  ×  log(1/α)")
+    for panel in axes.values():
+        panel.set(xlabel="1 / log(1/α)", xlim=(0, None), ylim=(0, None))
+        panel.locator_params(axis="x", nbins=5)
     axes["a"].legend(fontsize=7, title="stage k, entry", title_fontsize=7)
-    axes["a"].set_title("(a) relative lateness", loc="left")
-    axes["b"].set_title("(b) multiplied by log(1/α)", loc="left")
     scales = [1 / run.system.spec.log_inverse_alpha for run in runs]
     for run, place, side in zip(runs, scales, ("right", *["center"] * (len(runs) - 2), "left"), strict=True):
-        axes["b"].annotate(
-            f"$10^{{{run.system.spec.log10_alpha:g}}}$" if side != "right" else _scale(run),
-            (place, 0.95),
-            xycoords=("data", "axes fraction"),
-            ha=side,
-            fontsize=7,
-            color=GREY,
-        )
+        text = f"$10^{{{run.system.spec.log10_alpha:g}}}$" if side != "right" else _scale(run)
+        at_top(axes["b"], place, text, 0.95, xytext=(0, 0), ha=side, va="baseline", fontsize=7)
     axes["b"].set_ylim(0, 1.12 * axes["b"].get_ylim()[1])
-    for panel in axes.values():
-        panel.locator_params(axis="x", nbins=5)
 
 
 def _limit_steps(run: Run) -> tuple[list[float], list[float]]:
@@ -332,9 +287,8 @@ def figure_staircase(axes: Mapping[str, Any], results: Results) -> None:
     _loss(panel, run, lw=1.6, label=f"flow, {_scale(run)}", zorder=3)
     span = times[-1] - limits[0]
     panel.set(xlim=(limits[0] - span / 8, times[-1] + span / 12), xlabel=RESCALED, ylabel="loss")
-    panel.set_ylim(0.94 * run.prediction.levels[-1], 1.03 * run.prediction.levels[0])
-    panel.legend(fontsize=8, loc="lower left")
-    panel.set_title("(a) the staircase", loc="left")
+    heights = 0.94 * run.prediction.levels[-1], 1.03 * run.prediction.levels[0]
+    finish(panel, "(a) the staircase", "lower left", ylim=heights)
 
     panel, places = axes["b"], [stage.extra["coordinates"][0] for stage in stages]
     at, late = np.arange(1, len(places) + 1), _lateness(run)
@@ -345,9 +299,9 @@ def figure_staircase(axes: Mapping[str, Any], results: Results) -> None:
         wrong = [max(_error(each).get(i, np.nan), FLOOR) for i in places]
         panel.plot(at, wrong, "o-", color=colour, ms=4, lw=0.8, label=f"corrected, {_scale(each)}")
     panel.set(yscale="log", ylabel="relative error of the time", xlabel="entry, in the order of joining")
-    panel.set_xticks(at, [_name(run, i) for i in places], fontsize=7, rotation=45)
+    panel.set_xticks(at, [common.system_of(run).coordinate_name(i) for i in places], fontsize=7, rotation=45)
     panel.legend(fontsize=7, loc="center", bbox_to_anchor=(0.55, 0.62))
-    panel.set_title("(b) predicted against measured", loc="left")
+    finish(panel, "(b) predicted against measured")
 
 
 def figure_rank(axes: Mapping[str, Any], results: Results) -> None:
@@ -355,15 +309,14 @@ def figure_rank(axes: Mapping[str, Any], results: Results) -> None:
     for name, kind in (("a", "VO"), ("b", "KQ")):
         panel, spectra = axes[name], [run.series(f"{kind.lower()}_values") for run in runs]
         least = SHARE * max(values[-1].max() for values in spectra)
-        for run, values, colour in zip(runs, spectra, reversed(_shades(kind, len(runs))), strict=True):
+        for run, values, colour in zip(runs, spectra, reversed(ramp(SHADES[kind], len(runs))), strict=True):
             label = BLOCKS.get(run.system.spec.block, f"blocks of {run.system.spec.block}")
             rank = (values > least).sum(axis=1)
             panel.step(run.series("time"), rank, where="post", color=colour, lw=1.6, label=label)
         panel.set(xlabel="time", xlim=(0, 1.02 * runs[-1].series("time")[-1]), ylim=(0, None))
-        panel.set_ylabel(f"singular values of {PRODUCTS[kind]}\nabove {least:.2g}")
         panel.locator_params(axis="y", integer=True)
-        panel.legend(fontsize=8, loc="upper left")
-        panel.set_title(f"({name}) rank of {PRODUCTS[kind]}", loc="left")
+        words = f"singular values of {PRODUCTS[kind]}\nabove {least:.2g}"
+        finish(panel, f"({name}) rank of {PRODUCTS[kind]}", "upper left", ylabel=words)
 
 
 def figure_leaver(axes: Mapping[str, Any], results: Results) -> None:
@@ -385,25 +338,16 @@ def figure_leaver(axes: Mapping[str, Any], results: Results) -> None:
             rows = _thinned(time, values[:, place], (high - low) / FINE)
             panel.plot(time[rows], values[rows, place], color=colour, **look)
         panel.set(xlabel=RESCALED, xlim=(0, time[-1]))
-    axes["a"].set(ylabel="entries p = uv", xlim=(0.9 * stages[0][0], time[-1]))
-    axes["a"].set_title("(a) the entries", loc="left")
+    finish(axes["a"], "(a) the entries", ylabel="entries p = uv", xlim=(0.9 * stages[0][0], time[-1]))
     margin, room = 0.12 * (end - begin), 0.15 * (high - low)
-    axes["b"].set(ylabel="entries p = uv", xlim=(begin - margin, end + margin), ylim=(low - room, high + room))
-    axes["b"].set_title(f"(b) {_name(run, leaver)} joins, and leaves", loc="left")
+    axes["b"].set(xlim=(begin - margin, end + margin), ylim=(low - room, high + room))
+    finish(axes["b"], f"(b) {common.system_of(run).coordinate_name(leaver)} joins, and leaves", ylabel="entries p = uv")
     for moment, stage in stages:
         if begin < moment <= end:
-            early = moment < (begin + end) / 2
-            axes["b"].annotate(
-                f"{stage.label} joins",
-                (moment, 0.94),
-                xycoords=("data", "axes fraction"),
-                textcoords="offset points",
-                xytext=(4 if early else -4, 0),
-                ha="left" if early else "right",
-                fontsize=8,
-            )
-    axes["c"].set_ylabel("log(|u| + |v|) / log(1/α)")
-    axes["c"].set_title("(c) their logarithms", loc="left")
+            side = (4, "left") if moment < (begin + end) / 2 else (-4, "right")
+            look = {"xytext": (side[0], 0), "ha": side[1], "va": "baseline", "color": "black"}
+            at_top(axes["b"], moment, f"{stage.label} joins", 0.94, **look)
+    finish(axes["c"], "(c) their logarithms", ylabel="log(|u| + |v|) / log(1/α)")
 
 
 FIGURES = (
@@ -441,7 +385,7 @@ FIGURES = (
         "None grows before the first of Figure 8 has: where W_V W_Oᵀ is zero, nothing pulls at them. As α falls, rises "
         "become jumps.",
         ("scales",),
-        figure_7,
+        partial(_grid, kind="KQ"),
         panels=("abc", "def"),
         size=(8.4, 4.4),
     ),
@@ -454,7 +398,7 @@ FIGURES = (
         "start; only as alpha falls, how fast an entry grows decides. Small bumps mark the moments when an entry of "
         "W_K W_Qᵀ jumps.",
         ("scales",),
-        figure_8,
+        partial(_grid, kind="VO"),
         panels=("abc", "def"),
         size=(8.4, 4.4),
     ),
@@ -468,7 +412,7 @@ FIGURES = (
         "growing, the noise gives them a start, and they jump too early. So this is a test of Assumption 4.3 on the "
         "first plateaus alone.",
         ("kicks",),
-        figure_9,
+        _against_undisturbed,
         panels=("abcde", "fghij"),
         size=(10.0, 4.2),
     ),
@@ -481,7 +425,7 @@ FIGURES = (
         "The same entries jump to the same values with the noise as without. Only the time differs: noise gives the "
         "joining entry a head start, or sets it back.",
         ("entries",),
-        figure_10,
+        _against_undisturbed,
         panels=("abcde", "fghij"),
         size=(10.0, 4.2),
     ),

@@ -91,8 +91,7 @@ def _stage_times(spec: LinearICLSpec, seed: int) -> np.ndarray:
     from ..system import LinearICL
 
     system = LinearICL(spec)
-    stages = system.theory.predict(system.start(seed)).stages
-    return np.array([np.inf if stage.time is None else stage.time for stage in stages])
+    return np.nan_to_num(system.theory.predict(system.start(seed)).times, nan=np.inf)
 
 
 def _departure(weights: Weights, rates: np.ndarray) -> tuple[float, int]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from saddlescope.core.experiment import Experiment, Size, over
+from functools import partial
+
+from saddlescope.core.experiment import Experiment, Size, by_seeds, over
 
 SMALL = {"init_scale": 1e-3}
 HARMONIC = tuple(round(1 / d / sum(1 / k for k in range(1, 9)), 12) for d in range(1, 9))
@@ -24,6 +26,8 @@ def _data_sets(sizes: tuple[int, ...], count: int) -> tuple[dict[str, object], .
     return tuple({"sequences": size, "data_seed": seed} for size in sizes for seed in range(count))
 
 
+_flow = partial(Experiment, system="linear_icl", face="flow")
+
 EXPERIMENTS = (
     Experiment(
         "softmax",
@@ -34,22 +38,16 @@ EXPERIMENTS = (
         short=Size(2, ({"sequences": 500, "steps": 6000},)),
         fields={"init_scale": 0.1, "learning_rate": 0.2},
     ),
-    Experiment(
+    _flow(
         "ranks",
         "At which losses do plateaus occur when heads have rank R?",
-        "linear_icl",
-        "flow",
-        full=Size(6, over("rank", *range(1, 9))),
-        short=Size(1, over("rank", *range(1, 9))),
+        **by_seeds(6, 1, over("rank", *range(1, 9))),
         fields={"eigenvalues": HARMONIC, "heads": 9, "init_scale": 0.01},
     ),
-    Experiment(
+    _flow(
         "ensemble",
         "How do the times of the drops vary over initial weights?",
-        "linear_icl",
-        "flow",
-        full=Size(1000),
-        short=Size(125),
+        **by_seeds(1000, 125),
         fields={"init_scale": 0.1},
         keep="stages",
     ),
@@ -62,99 +60,70 @@ EXPERIMENTS = (
         short=Size(6),
         fields={"init_scale": 0.01, "learning_rate": 0.2},
     ),
-    Experiment(
+    _flow(
         "staircase",
         "What does the flow from a small start visit, when, and in what form?",
-        "linear_icl",
-        "flow",
-        full=Size(64),
-        short=Size(8),
+        **by_seeds(64, 8),
         fields=SMALL,
     ),
-    Experiment(
+    _flow(
         "few_heads",
         "Where does training end if the heads cannot hold all directions?",
-        "linear_icl",
-        "flow",
-        full=Size(8, ({"heads": 2}, {"heads": 1, "rank": 3})),
-        short=Size(2, ({"heads": 2}, {"heads": 1, "rank": 3})),
+        **by_seeds(8, 2, ({"heads": 2}, {"heads": 1, "rank": 3})),
         fields=SMALL,
     ),
-    Experiment(
+    _flow(
         "durations",
         "Do the printed plateau durations become exact as the start becomes small?",
-        "linear_icl",
-        "flow",
-        full=Size(64, over("init_scale", 0.1, 0.01, 1e-3, 1e-4)),
-        short=Size(8, over("init_scale", 0.1, 0.01, 1e-3, 1e-4)),
+        **by_seeds(64, 8, over("init_scale", 0.1, 0.01, 1e-3, 1e-4)),
     ),
-    Experiment(
+    _flow(
         "eigenvalue",
         "How does the time to learn one direction depend on its eigenvalue?",
-        "linear_icl",
-        "flow",
-        full=Size(16, over("eigenvalues", *((value,) for value in (0.05, 0.1, 0.2, 0.4, 0.8)))),
-        short=Size(4, over("eigenvalues", *((value,) for value in (0.05, 0.1, 0.2, 0.4, 0.8)))),
+        **by_seeds(16, 4, over("eigenvalues", *((value,) for value in (0.05, 0.1, 0.2, 0.4, 0.8)))),
         fields={"heads": 1, "init_scale": 1e-4},
     ),
-    Experiment(
+    _flow(
         "context",
         "What becomes simple when the context is long?",
-        "linear_icl",
-        "flow",
-        full=Size(6, over("context_length", 31, 125, 500, 2000, 8000)),
-        short=Size(2, over("context_length", 31, 125, 500, 2000, 8000)),
+        **by_seeds(6, 2, over("context_length", 31, 125, 500, 2000, 8000)),
         fields=SMALL,
     ),
-    Experiment(
+    _flow(
         "scales",
         "What does a larger initial scale do to plateaus and to the shape of the curve?",
-        "linear_icl",
-        "flow",
-        full=Size(16, over("init_scale", *SCALES)),
-        short=Size(4, over("init_scale", *SCALES)),
+        **by_seeds(16, 4, over("init_scale", *SCALES)),
     ),
     Experiment(
         "next_token",
         "Contexts of every length: do they enter through E(1/N) alone?",
         "linear_icl/next_token",
         "flow",
-        full=Size(16),
-        short=Size(6),
+        **by_seeds(16, 6),
         fields=SMALL,
     ),
-    Experiment(
+    _flow(
         "pairs",
         "Which values grow when, with R key-query pairs per head?",
-        "linear_icl",
-        "flow",
-        full=Size(16, over("rank", 1, 2, 3, 4)),
-        short=Size(3, over("rank", 1, 2, 3, 4)),
+        **by_seeds(16, 3, over("rank", 1, 2, 3, 4)),
         fields={"context_length": 32, "heads": 5, "init_scale": 1e-3},
     ),
-    Experiment(
+    _flow(
         "repeated",
         "What do equal eigenvalues leave of the plateaus?",
-        "linear_icl",
-        "flow",
-        full=Size(32, over("rank", 1, 2, 3, 4)),
-        short=Size(8, over("rank", 1, 2, 3, 4)),
+        **by_seeds(32, 8, over("rank", 1, 2, 3, 4)),
         fields={"eigenvalues": (0.35, 0.35, 0.15, 0.15), "init_scale": 0.03},
     ),
-    Experiment(
+    _flow(
         "blocks",
         "Do the blocks that start at zero stay zero on a training set of P sequences?",
-        "linear_icl",
-        "flow",
         full=Size(1, _data_sets((200, 1000, 5000, 20_000, 80_000), 8)),
         short=Size(1, _data_sets((200, 1000, 5000), 2)),
         fields={"init_scale": 0.1},
     ),
-    Experiment(
+    _flow(
         "mirrored_blocks",
         "And where every sequence is there with its mirror image y -> -y?",
-        "linear_icl",
-        "flow",
         full=Size(1, _data_sets((200, 1000, 5000), 4)),
         short=Size(1, _data_sets((200, 1000), 2)),
         fields={"init_scale": 0.1, "mirrored": True},

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,17 +29,17 @@ def _levels(axes: Any, run: Run) -> None:
         axes.axhline(common.theory_level(run, count), color=GREY, lw=0.7, ls="--", zorder=1)
 
 
-def _losses(axes: Any, runs: Iterable[Run]) -> None:
-    """Loss over log-time, from the decade of the first drop on: before it nothing happens."""
+def _losses(axes: Any, runs: Sequence[Run]) -> None:
+    """Loss over log-time, with the levels, from the decade of the first drop on: before it nothing happens."""
+    _levels(axes, runs[0])
     begins, ends = [], []
-    for run in list(runs)[:SHOWN]:
+    for run in runs[:SHOWN]:
         time, loss = run.series("time"), run.series("loss")
         axes.plot(time[1:], loss[1:], color=BLACK, lw=1.0, alpha=0.8)
         begins.append(run.stages[0].time if run.stages else time[1])
         ends.append(time[-1])
     _log_time(axes, min(begins) / 2, max(ends))
-    axes.set_ylabel("loss")
-    axes.set_ylim(bottom=0)
+    axes.set(ylabel="loss", ylim=(0, None))
 
 
 def _log_time(axes: Any, begin: float, end: float) -> None:
@@ -49,15 +50,11 @@ def _log_time(axes: Any, begin: float, end: float) -> None:
     axes.set_xlabel(LOG_TIME)
 
 
-def _of_rank(runs: Sequence[Run], rank: int) -> list[Run]:
-    return by_field(runs, "rank").get(rank, [])
-
-
-def _by_rank(axes: Mapping[str, Any], runs: Sequence[Run], ranks: Sequence[int]) -> None:
+def _by_rank(axes: Mapping[str, Any], results: Results, ranks: Sequence[int]) -> None:
+    """One panel for each of these ranks."""
+    (runs,) = results.values()
     for (name, panel), rank in zip(axes.items(), ranks, strict=True):
-        chosen = _of_rank(runs, rank)
-        _levels(panel, chosen[0])
-        _losses(panel, chosen)
+        _losses(panel, by_field(runs, "rank").get(rank, []))
         panel.set_title(f"R = {rank}")
         if name != "a":
             panel.set_ylabel("")
@@ -65,7 +62,6 @@ def _by_rank(axes: Mapping[str, Any], runs: Sequence[Run], ranks: Sequence[int])
 
 def figure_1(axes: Mapping[str, Any], results: Results) -> None:
     trained, flowed = results["training"], results["staircase"][0]
-    _levels(axes["a"], trained[0])
     _losses(axes["a"], trained)
     axes["a"].set_title("(a) six runs of gradient descent")
 
@@ -77,26 +73,18 @@ def figure_1(axes: Mapping[str, Any], results: Results) -> None:
         panel.plot(rise.time[rows] - middle, rise.value[rows], color=BLUES[number], lw=2.2, alpha=0.55)
         curve = growth.aligned_curve(rise, theory, np.linspace(0.03, 0.9999, 400))
         panel.plot(*curve, "--", color=BLUES[number], lw=1.2, label=f"head of e{rise.mode + 1}")
-    panel.set(
-        xlabel="time from the middle of the drop", ylabel="|v|", title="(b) growing values: flow; dashed: Eq. (7)"
-    )
-    panel.set_xlim(-400, 150)
+    panel.set(xlabel="time from the middle of the drop", ylabel="|v|", xlim=(-400, 150))
+    panel.set_title("(b) growing values: flow; dashed: Eq. (7)")
     panel.legend(fontsize=7)
 
     for plateau in common.plateaus(flowed):
         panel = axes[str(plateau.learned)]
         image = flowed.series("key")[plateau.row][:, 0]
         panel.imshow(image, cmap="RdBu_r", vmin=-2, vmax=2, aspect="equal")
-        panel.set_title(
-            f"(c) plateau {plateau.learned + 1}" if plateau.learned == 0 else f"plateau {plateau.learned + 1}"
-        )
+        panel.set_title(f"{'' if plateau.learned else '(c) '}plateau {plateau.learned + 1}")
         panel.set_xticks(range(image.shape[1]), [f"e{d + 1}" for d in range(image.shape[1])], fontsize=7)
         panel.set_yticks(range(len(image)), [f"k{h + 1}" for h in range(len(image))], fontsize=7)
         panel.spines[:].set_visible(False)
-
-
-def figure_2(axes: Mapping[str, Any], results: Results) -> None:
-    _by_rank(axes, results["ranks"], (1, 2, 4, 8))
 
 
 def figure_3(axes: Mapping[str, Any], results: Results) -> None:
@@ -125,25 +113,20 @@ def figure_4(axes: Mapping[str, Any], results: Results) -> None:
 
 
 def figure_5(axes: Mapping[str, Any], results: Results) -> None:
-    runs = results["next_token"]
-    _levels(axes["a"], runs[0])
-    _losses(axes["a"], runs)
+    _losses(axes["a"], results["next_token"])
 
 
 def figure_6(axes: Mapping[str, Any], results: Results) -> None:
     run, panel = results["staircase"][0], axes["a"]
-    _levels(panel, run)
     _losses(panel, [run])
-    ticks = [stage.time for stage in run.stages]
-    for number, moment in enumerate(ticks, start=1):
-        panel.axvline(moment, color="#D55E00", lw=0.8)
-        panel.annotate(f"$t_{number}$", (moment, 1.02), xycoords=("data", "axes fraction"), ha="center")
+    for number, stage in enumerate(run.stages, start=1):
+        panel.axvline(stage.time, color="#D55E00", lw=0.8)
+        panel.annotate(f"$t_{number}$", (stage.time, 1.02), xycoords=("data", "axes fraction"), ha="center")
 
 
 def figure_7(axes: Mapping[str, Any], results: Results) -> None:
     for above, below, rank in zip("abc", "def", (2, 3, 4), strict=True):
-        run = _of_rank(results["pairs"], rank)[0]
-        _levels(axes[above], run)
+        run = by_field(results["pairs"], "rank")[rank][0]
         _losses(axes[above], [run])
         axes[above].set(title=f"R = {rank}", xlabel="")
         for head, value in enumerate(np.abs(run.series("value")).T):
@@ -153,14 +136,6 @@ def figure_7(axes: Mapping[str, Any], results: Results) -> None:
         if rank > 2:
             axes[above].set_ylabel("")
     axes["f"].legend(fontsize=7)
-
-
-def figure_8(axes: Mapping[str, Any], results: Results) -> None:
-    _by_rank(axes, results["ranks"], (3, 5, 6, 7))
-
-
-def figure_9(axes: Mapping[str, Any], results: Results) -> None:
-    _by_rank(axes, results["repeated"], (1, 2, 3, 4))
 
 
 def figure_curvature(axes: Mapping[str, Any], results: Results) -> None:
@@ -174,10 +149,8 @@ def figure_curvature(axes: Mapping[str, Any], results: Results) -> None:
         visited += [(loss, rate)] if first else []
         panel.plot(loss, rate, "o" if first else "x", color="#0072B2" if first else BLACK, ms=6, zorder=3)
         name = "{" + ",".join(str(d + 1) for d in learned) + "}" if learned else "∅"
-        below = learned == (0, 3)  # nearly the same place as {2,3}
-        panel.annotate(
-            name, (loss, rate), textcoords="offset points", xytext=(4, -9 if below else 5), fontsize=7, color=GREY
-        )
+        beside = (4, -9 if learned == (0, 3) else 5)  # nearly the same place as {2,3}
+        panel.annotate(name, (loss, rate), textcoords="offset points", xytext=beside, fontsize=7, color=GREY)
     panel.plot(*np.array(visited).T, color="#0072B2", lw=1, alpha=0.6)
     panel.set(xlabel="loss of the fixed point", ylabel="largest growth rate", xlim=(1.05, 0.02))
 
@@ -207,19 +180,16 @@ def figure_spread(axes: Mapping[str, Any], results: Results) -> None:
     for number, moments in enumerate(times.T):
         panel.hist(moments, bins=edges, color=BLUES[number], alpha=0.6, label=f"$t_{number + 1}$")
     _log_time(panel, edges[0], edges[-1])
-    panel.set_ylabel("seeds")
+    panel.set(ylabel="seeds", title="times of the drops")
     panel.legend()
-    panel.set_title("times of the drops")
     lengths = [common.durations(run) for run in results["ensemble"]]
     axes["b"].boxplot(np.array(lengths), showfliers=False, medianprops={"color": BLACK})
-    axes["b"].set(yscale="log", xlabel="plateau", ylabel="duration")
-    axes["b"].set_title("durations of the plateaus")
+    axes["b"].set(yscale="log", xlabel="plateau", ylabel="duration", title="durations of the plateaus")
 
 
 def figure_blocks(axes: Mapping[str, Any], results: Results) -> None:
     panel = axes["a"]
-    for number, (count, runs) in enumerate(by_field(results["blocks"], "sequences").items()):
-        run = runs[0]
+    for number, (count, (run, *_)) in enumerate(by_field(results["blocks"], "sequences").items()):
         panel.plot(run.series("time")[1:], run.series("stray")[1:], color=BLUES[number], label=f"P = {count}")
     mirrored = results["mirrored_blocks"][-1]
     stray = np.maximum(mirrored.series("stray")[1:], 1e-18)
@@ -232,17 +202,18 @@ def figure_blocks(axes: Mapping[str, Any], results: Results) -> None:
 
 def figure_regression(axes: Mapping[str, Any], results: Results) -> None:
     panel = axes["a"]
-    measured = (
-        ("principal component regression, plateaus 2 to 5", prompts.distance_from_regression, "o"),
-        ("least squares, at the end", prompts.distance_from_least_squares, "s"),
-    )
-    for (label, measure, marker), color in zip(measured, ("#0072B2", "#D55E00"), strict=True):
+    for label, measure, marker, color in (
+        ("principal component regression, plateaus 2 to 5", prompts.distance_from_regression, "o", "#0072B2"),
+        ("least squares, at the end", prompts.distance_from_least_squares, "s", "#D55E00"),
+    ):
         lengths, distances = np.array(sweeps.against(results["context"], "context_length", measure)).T
         panel.plot(lengths, distances, marker, color=color, label=label)
         panel.plot(lengths, distances[-1] * np.sqrt(lengths[-1] / lengths), "--", color=color, lw=0.8)
     panel.set(xscale="log", yscale="log", xlabel="context length N", ylabel="rms distance / rms of the answers")
     panel.legend(fontsize=7, title="distance of the network from", title_fontsize=7)
 
+
+ROW: dict[str, Any] = {"panels": ("abcd",), "size": (10.0, 2.8)}
 
 FIGURES = (
     Figure(
@@ -269,9 +240,8 @@ FIGURES = (
         "Long plateaus at the levels 0, R, 2R, ...; the levels between are passed in one slide. With R = 1 single runs "
         "may hurry past a level.",
         ("ranks",),
-        figure_2,
-        panels=("abcd",),
-        size=(10.0, 2.8),
+        partial(_by_rank, ranks=(1, 2, 4, 8)),
+        **ROW,
     ),
     Figure(
         "3",
@@ -332,9 +302,8 @@ FIGURES = (
         "Loss as in Figure 2, with key and query of rank R = 3, 5, 6, 7.",
         "The second plateau moves down one level with every step of R.",
         ("ranks",),
-        figure_8,
-        panels=("abcd",),
-        size=(10.0, 2.8),
+        partial(_by_rank, ranks=(3, 5, 6, 7)),
+        **ROW,
     ),
     Figure(
         "9",
@@ -344,9 +313,8 @@ FIGURES = (
         "With R = 1 the curves still stop between equal eigenvalues (the second and the fourth dashed line), for very "
         "different times, some hardly at all.",
         ("repeated",),
-        figure_9,
-        panels=("abcd",),
-        size=(10.0, 2.8),
+        partial(_by_rank, ranks=(1, 2, 3, 4)),
+        **ROW,
     ),
     Figure(
         "curvature",

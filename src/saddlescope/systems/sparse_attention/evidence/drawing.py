@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from saddlescope.core.ink import BLACK, GREY, PALE, ramp
+from saddlescope.core import ink
+from saddlescope.core.ink import BLACK, GREY, PALE, at_top, finish, ramp
 from saddlescope.core.run import Run
 
 from .measures import markov
@@ -100,19 +102,11 @@ def log_time(panel: Any, begin: float, end: float) -> None:
     panel.set_xlabel("time (log)")
 
 
-def logs(panel: Any, which: str, *between: int) -> None:
-    """A logarithmic axis with labels at powers of ten, and at these multiples of them, in plain numbers."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    panel.set(**{f"{which}scale": "log"})
-    axis = getattr(panel, f"{which}axis")
-    axis.set_major_locator(LogLocator(subs=(1, *between)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}" if 1e-3 <= value < 1e5 else power(value)))
-    axis.set_minor_formatter(NullFormatter())
+def plain(value: float) -> str:
+    return f"{value:g}" if 1e-3 <= value < 1e5 else f"$10^{{{np.log10(value):.0f}}}$"
 
 
-def power(value: float) -> str:
-    return f"$10^{{{np.log10(value):.0f}}}$"
+logs = partial(ink.logs, words=plain)
 
 
 def levels(panel: Any, run: Run, **look: Any) -> None:
@@ -124,16 +118,7 @@ def marks(panel: Any, run: Run) -> None:
     """Stages, by vertical lines."""
     for number, step in enumerate(stage_steps(run), start=1):
         panel.axvline(step, color=PALE, lw=0.8, zorder=1)
-        panel.annotate(
-            f"$t_{number}$",
-            (step, 0.99),
-            xycoords=("data", "axes fraction"),
-            textcoords="offset points",
-            xytext=(2, 0),
-            va="top",
-            fontsize=8,
-            color=GREY,
-        )
+        at_top(panel, step, f"$t_{number}$")
 
 
 def curve(panel: Any, run: Run, values: np.ndarray, **look: Any) -> None:
@@ -144,7 +129,7 @@ def excess(panel: Any, run: Run, **look: Any) -> None:
     curve(panel, run, run.series("excess"), **{"color": BLACK, **look})
 
 
-def truths(panel: Any, run: Run) -> None:
+def truths(panel: Any, run: Run, title: str) -> None:
     """Divergence from the truths that know the first i intervals alone."""
     values = run.series("divergence")
     for i, (column, colour) in enumerate(zip(values.T, ramp(REDS, values.shape[1]), strict=True), start=1):
@@ -152,8 +137,7 @@ def truths(panel: Any, run: Run) -> None:
     marks(panel, run)
     log_steps(panel, [run], 3)
     logs(panel, "y", 2, 5)
-    panel.set_ylabel(r"KL($f_{1:i}$ ‖ model)")
-    panel.legend(fontsize=8, loc="lower left")
+    finish(panel, title, "lower left", ylabel=r"KL($f_{1:i}$ ‖ model)")
 
 
 # ---- attention maps
@@ -179,15 +163,15 @@ def attention_map(panel: Any, run: Run, row: int) -> None:
             panel.plot(ends + behind - edge, ends, color=PALE, lw=0.5)
     for number, lags in enumerate(spec.lags, start=1):
         place = queries - 0.5 + behind - (min(lags) + max(lags)) / 2
-        panel.annotate(
-            str(number), (place, queries - 0.3), ha="center", va="top", fontsize=6, color=GREY, annotation_clip=False
-        )
+        look = {"ha": "center", "va": "top", "fontsize": 6, "color": GREY, "annotation_clip": False}
+        panel.annotate(str(number), (place, queries - 0.3), **look)
     panel.set(xlim=(-0.5, keys - 0.5), ylim=(queries - 0.5, -0.5), xticks=[], yticks=[])
     panel.spines[:].set_visible(False)
 
 
-def attention_maps(panels: Sequence[Any], run: Run) -> None:
-    """At the start, and where the model is nearest to each truncated truth."""
+def attention_maps(axes: Mapping[str, Any], run: Run) -> None:
+    """In panels 0 to 3: at the start, and where the model is nearest to each truncated truth."""
+    panels = [axes[name] for name in "0123"]
     rows, steps = nearest(run), run.series("step")
     for number, (panel, row) in enumerate(zip(panels, rows, strict=True)):
         attention_map(panel, run, row)
@@ -198,7 +182,9 @@ def attention_maps(panels: Sequence[Any], run: Run) -> None:
     panels[0].set_ylabel("query", fontsize=8)
 
 
-def head_legend(panel: Any, run: Run, **look: Any) -> None:
+def labelled_maps(axes: Mapping[str, Any], run: Run) -> None:
+    """The same with the colours of the heads told."""
+    attention_maps(axes, run)
     for number in range(run.system.spec.heads):
-        panel.plot([], [], "s", color=head(number), ms=5, label=f"head {number + 1}")
-    panel.legend(**{"fontsize": 7, "handletextpad": 0.1, **look})
+        axes["0"].plot([], [], "s", color=head(number), ms=5, label=f"head {number + 1}")
+    axes["0"].legend(fontsize=7, handletextpad=0.1, loc="upper right")

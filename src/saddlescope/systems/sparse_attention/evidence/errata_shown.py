@@ -60,10 +60,6 @@ def _apart(found: np.ndarray, true: np.ndarray) -> float:
     return float(np.linalg.norm(found - true) / np.linalg.norm(true))
 
 
-def _rng(which: int = 0) -> np.random.Generator:
-    return np.random.default_rng(which)
-
-
 class _Path(NamedTuple):
     """time (n,), coefficients (n, rows, h) of V along the features, attention (n, rows, columns)."""
 
@@ -115,7 +111,7 @@ def shows_eq3() -> Shown:
     """The law of x_1 given x_0 alone, x_{-1} and x_0 being uniform."""
     features, d = chain.draw_features(PAIRS.chain), PAIRS.vocabulary
     tables = chain.lag_tables(features, PAIRS.lags)
-    tokens, counts = chain.sample(tables, 1, 200_000, _rng()), np.zeros((d, d))
+    tokens, counts = chain.sample(tables, 1, 200_000, np.random.default_rng(0)), np.zeros((d, d))
     np.add.at(counts, (tokens[:, 1], tokens[:, 2]), 1)
     seen = np.log(counts / counts.sum(1, keepdims=True))
     silent = chain.log_softmax(features[0].T)  # row x: softmax of A_1* x
@@ -133,7 +129,7 @@ def _excess(shift: int = 0, shares: np.ndarray | None = None, weighted: bool = F
 
     features = chain.draw_features(WORDS.chain)
     tables, behind = chain.lag_tables(features, WORDS.lags), chain.lags(WORDS)
-    tokens, w = chain.sample(tables, WORDS.positions, 30, _rng()), WORDS.window
+    tokens, w = chain.sample(tables, WORDS.positions, 30, np.random.default_rng(0)), WORDS.window
     logits = np.zeros((WORDS.heads, *behind.shape))
     for head, interval in enumerate(WORDS.lags):
         for lag, share in zip(interval, (1, 1) if shares is None else shares * len(interval), strict=True):
@@ -177,7 +173,7 @@ def _descent(covariance: np.ndarray | None = None) -> np.ndarray:
     from saddlescope.core.precision import start_with_one_thread
 
     start_with_one_thread()
-    frame, rng, (d, T, H) = data.build_frame(FEW), _rng(), (FEW.dimension, FEW.positions, FEW.heads)
+    frame, rng, (d, T, H) = data.build_frame(FEW), np.random.default_rng(0), (FEW.dimension, FEW.positions, FEW.heads)
     target = np.einsum("bt,bij->ijt", frame.targets, frame.basis)
     independent = np.sqrt(d * T) * np.eye(d * T).reshape(-1, d, T)
     tokens = None if covariance is None else np.linalg.cholesky(covariance) @ independent
@@ -210,7 +206,7 @@ def shows_assumption_1_scale() -> Shown:
 
 def _ordered_starts(count: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """Random V(0), of sizes 0.1 to 30, and q(0) with m_1 ⟨V, V_1*⟩ >= m_k ⟨V, V_k*⟩ and s_1 >= s_k; T = 8."""
-    rng, m = _rng(), np.array(THEOREM.strengths)
+    rng, m = np.random.default_rng(0), np.array(THEOREM.strengths)
     starts = []
     for _ in range(count):
         weighted = np.sort(m * rng.normal(size=3) * 10 ** rng.uniform(-1, 1.5))[::-1]
@@ -240,7 +236,7 @@ def _departure(base_scale: float, size: float, random: bool) -> tuple[float, flo
     from saddlescope.numerics.integrate import integrate
 
     spec = replace(HEADS, base_scale=base_scale)
-    rng, T = _rng(), spec.positions
+    rng, T = np.random.default_rng(0), spec.positions
     frame = data.build_frame(spec)
     symmetric = frame._replace(copies=np.array(float(spec.heads)))
     first = np.eye(spec.heads)[0]
@@ -303,7 +299,7 @@ def shows_blind() -> Shown:
 
 def shows_simplex() -> Shown:
     T = HEADS.positions
-    noise = 1e-3 * _rng().standard_normal((64, T))
+    noise = 1e-3 * np.random.default_rng(0).standard_normal((64, T))
     sums = [(1 / T + noise).sum(1), reduction.softmax(T * noise, 1.0).sum(1)]
     return float(np.abs(sums[0] - 1).mean()), float(np.abs(sums[1] - 1).mean())
 
@@ -313,7 +309,8 @@ def _elsewhere(base_scale: float) -> float:
     spec = replace(HEADS, base_scale=base_scale)
     away = []
     for seed in range(3):
-        path = _flow(spec, np.zeros((3, 3)), 0.04 * _rng(seed).standard_normal((3, spec.positions)), 40 / base_scale)
+        noise = 0.04 * np.random.default_rng(seed).standard_normal((3, spec.positions))
+        path = _flow(spec, np.zeros((3, 3)), noise, 40 / base_scale)
         left = reduction.residual(path.coefficients, path.attention, path.frame)[:, 0, 0] / path.frame.strengths[0]
         first = path.time[np.argmax(left < 0.5)]
         away += [np.interp(1.3 * first, path.time, path.attention[:, k, 0]) < 0.5 for k in range(spec.heads)]
@@ -331,7 +328,7 @@ def shows_lemma_1() -> Shown:
     s, v = np.array([0.3, 0.1, 0.6]), np.array([0.0, 0.0, 10.0])
     moved = reduction.project(s, v, 1.0)
     printed = (moved[1] - moved[0]) / np.abs(moved).max()
-    rng, T, j = _rng(), FEW.positions, 1
+    rng, T, j = np.random.default_rng(0), FEW.positions, 1
     worst = 0.0
     for leads in (True, False):
         s = rng.dirichlet(np.ones(T), POINTS)

@@ -6,16 +6,16 @@ b0=6.3, which keeps the size of the logits; the paper's size is that of Tables 1
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from saddlescope.core.experiment import Experiment, Size, over
+from saddlescope.core.experiment import Experiment, Size, by_seeds, over
 
 from ..prediction import competition_slope
 from ..spec import PAPER_FULL, PAPER_MINIMAL, RegressionSpec
 
-FLOW, MINIMAL, FULL = "sparse_attention", "sparse_attention/minimal", "sparse_attention/full"
 COMPARED = {"probes": 100}
 """Contexts at which predictions are recorded, so that models can be compared with each other."""
 
@@ -28,11 +28,7 @@ UPDATES = {**PAPER_FULL, "steps": 2000}
 UNIT = {"base_scale": 1.0}
 ALIKE = {**UNIT, "coupled": True, "lumped": True, "init_noise": 0.0}
 SCALES = (1.0, 5.0, 10.0, 70.7)
-CORNERS = (
-    {"positions": 40, "heads": 3},
-    {"positions": 10, "heads": 2},
-    {"positions": 400, "heads": 5},
-)
+CORNERS = ({"positions": 40, "heads": 3}, {"positions": 10, "heads": 2}, {"positions": 400, "heads": 5})
 MANY = {
     "patterns": 10,
     "heads": 10,
@@ -74,110 +70,75 @@ def _small_starts(*sizes: float) -> tuple[dict[str, Any], ...]:
     return tuple({"base_scale": b, "init_noise": size, "horizon": 200 / b} for b in (1.0, 3.0, 10.0) for size in sizes)
 
 
+def _opposed(count: int, *ratios: float) -> tuple[dict[str, Any], ...]:
+    """V(0) against all features, in so many sizes, for several ratios of strengths."""
+    sizes = (*(round(float(c), 3) for c in np.geomspace(0.01, 100, count)), 20.0)
+    return tuple({"init_value": -c, "importance_ratio": m} for m in ratios for c in sizes)
+
+
 def _without(*parts: str, **fields: Any) -> tuple[dict[str, Any], ...]:
     """One part removed at a time, and all of them together."""
     return (*({**fields, part: False} for part in parts), {**fields, **dict.fromkeys(parts, False)})
 
 
+_flow = partial(Experiment, system="sparse_attention", face="flow")
+_minimal = partial(Experiment, system="sparse_attention/minimal", face="train")
+_full = partial(Experiment, system="sparse_attention/full", face="train")
+
 EXPERIMENTS = (
     # ---- the regression flow
-    Experiment(
-        "flow",
-        "In what order and on what plateaus does the flow learn the patterns?",
-        FLOW,
-        "flow",
-        full=Size(24),
-        short=Size(8),
+    _flow("flow", "In what order and on what plateaus does the flow learn the patterns?", **by_seeds(24, 8)),
+    _flow(
+        "strengths", "When do all heads compete for the first pattern?", **by_seeds(8, 2, over("base_scale", *SCALES))
     ),
-    Experiment(
-        "strengths",
-        "When do all heads compete for the first pattern?",
-        FLOW,
-        "flow",
-        full=Size(8, over("base_scale", *SCALES)),
-        short=Size(2, over("base_scale", *SCALES)),
-    ),
-    Experiment(
+    _flow(
         "haar",
         "What if features are orthogonal matrices, as Appendix B draws them, and so orthonormal only nearly?",
-        FLOW,
-        "flow",
-        full=Size(8, over("dimension", 10, 50, features="orthogonal")),
-        short=Size(2, over("dimension", 10, 50, features="orthogonal")),
+        **by_seeds(8, 2, over("dimension", 10, 50, features="orthogonal")),
     ),
-    Experiment(
+    _flow(
         "lumped",
         "Does it matter that positions which no pattern needs start with different logits?",
-        FLOW,
-        "flow",
-        full=Size(8, over("lumped", False, True)),
-        short=Size(3, over("lumped", False, True)),
+        **by_seeds(8, 3, over("lumped", False, True)),
     ),
-    Experiment(
+    _flow(
         "many",
         "Are many patterns learned in their order?",
-        FLOW,
-        "flow",
         full=Size(2, ({**MANY, "patterns": 50, "heads": 50, "positions": 10_000, "horizon": 3000.0, "stages": 25},)),
         short=Size(2, ({**MANY, "importance_ratio": 1.3, "horizon": 600.0, "stages": 7},)),
     ),
     # ---- Theorem 1 and Remark 1
-    Experiment(
+    _flow(
         "together",
         "Where do heads that start alike end, and how fast?",
-        FLOW,
-        "flow",
         full=Size(1, tuple({**corner, "horizon": 1e6} for corner in CORNERS)),
         short=Size(1, tuple({**corner, "horizon": 1e5} for corner in CORNERS)),
         fields=ALIKE,
     ),
-    Experiment(
+    _flow(
         "ordered",
         "Does every start with the order of Eq. (6) lead to the first pattern?",
-        FLOW,
-        "flow",
-        full=Size(100),
-        short=Size(28),
+        **by_seeds(100, 28),
         fields={**ALIKE, "init_noise": 0.3, "init_value": 0.5, "value_noise": 1.0, "horizon": 1e4, "stages": 0},
     ),
-    Experiment(
+    _flow(
         "opposed",
         "Does Theorem 1 hold where V(0) points away from all features?",
-        FLOW,
-        "flow",
-        full=Size(
-            1,
-            tuple(
-                {"init_value": -c, "importance_ratio": m}
-                for m in (1.2, 1.5, 1.7, 2.0, 3.0)
-                for c in (*(round(float(c), 3) for c in np.geomspace(0.01, 100, 25)), 20.0)
-            ),
-        ),
-        short=Size(
-            1,
-            tuple(
-                {"init_value": -c, "importance_ratio": m}
-                for m in (1.2, 1.7, 3.0)
-                for c in (*(round(float(c), 3) for c in np.geomspace(0.01, 100, 9)), 20.0)
-            ),
-        ),
+        full=Size(1, _opposed(25, 1.2, 1.5, 1.7, 2.0, 3.0)),
+        short=Size(1, _opposed(9, 1.2, 1.7, 3.0)),
         fields={**ALIKE, "horizon": 1e5, "stages": 0},
     ),
-    Experiment(
+    _flow(
         "early",
         "How do heads leave the uniform start?",
-        FLOW,
-        "flow",
         full=Size(1, over("positions", 10, 40, 160)),
         short=Size(1, over("positions", 10, 40)),
         fields={**ALIKE, "horizon": 0.1, "stages": 0},
     ),
     # ---- Theorem 2
-    Experiment(
+    _flow(
         "apart",
         "How long do heads that start nearly alike stay together?",
-        FLOW,
-        "flow",
         full=Size(
             4,
             (
@@ -191,29 +152,23 @@ EXPERIMENTS = (
         # The default solver's own errors part heads that are 1e-12 apart too early.
         solver="tight",
     ),
-    Experiment(
+    _flow(
         "growth",
         "How fast do small differences between heads grow?",
-        FLOW,
-        "flow",
         full=Size(4, _small_starts(1e-6, 1e-8, 1e-10)),
         short=Size(1, _small_starts(1e-6, 1e-10)),
         fields={"stages": 1},
     ),
     # ---- the minimal model on the Markov chain
-    Experiment(
+    _minimal(
         "minimal",
         "Does attention by position alone learn interval by interval, first in competition, then in cooperation?",
-        MINIMAL,
-        "train",
         full=Size(2, (PAPER_MINIMAL,)),
         short=Size(3),
     ),
-    Experiment(
+    _minimal(
         "init_scales",
         "What does the initial scale of the attention matrices change?",
-        MINIMAL,
-        "train",
         full=Size(
             1,
             (
@@ -223,53 +178,41 @@ EXPERIMENTS = (
         ),
         short=Size(1, ({}, {"init_scale": 0.1}, {"init_scale": 0.0, "precision": "float64", "steps": 1500})),
     ),
-    Experiment(
+    _minimal(
         "ratios",
         "How many stages are there when patterns are more nearly equal?",
-        MINIMAL,
-        "train",
         full=Size(2, over("importance_ratio", 1.0, 1.3, 1.5, 1.7, **PAPER_MINIMAL)),
         short=Size(1, (*over("importance_ratio", 1.0, 1.3, 1.5, steps=1200), {})),
     ),
-    Experiment(
+    _minimal(
         "online",
         "Is it the same when no sequence is ever seen twice?",
-        MINIMAL,
-        "train",
         full=Size(1, over("fresh_data", False, True, **PAPER_MINIMAL)),
         short=Size(1, over("fresh_data", False, True)),
     ),
-    Experiment(
+    _minimal(
         "no_decay",
         "Is it the same without weight decay?",
-        MINIMAL,
-        "train",
         full=Size(1, over("weight_decay", 0.01, 0.0, **PAPER_MINIMAL)),
         short=Size(1, over("weight_decay", 0.01, 0.0)),
     ),
-    Experiment(
+    _minimal(
         "scheduler",
         "What if the scheduler of Table 2 listens after every epoch?",
-        MINIMAL,
-        "train",
         full=Size(1, ({**PAPER_MINIMAL, "plateau_every": 3},)),
         short=None,
     ),
     # ---- the full architecture
-    Experiment(
+    _full(
         "full",
         "Does a decoder block learn interval by interval?",
-        FULL,
-        "train",
         full=Size(2, (PAPER_FULL,)),
         short=Size(2),
         fields=COMPARED,
     ),
-    Experiment(
+    _full(
         "removals",
         "Is any single part of the architecture needed for it?",
-        FULL,
-        "train",
         # All parts together are the minimal model but for its scores, and as slow.
         full=Size(
             1,
@@ -282,28 +225,20 @@ EXPERIMENTS = (
         ),
         short=Size(
             1,
-            (
-                COMPARED,
-                *_without(*PARTS, **BRIEF)[:-1],
-                {**_without(*PARTS)[-1], "learning_rate": 0.01, "steps": 600},
-            ),
+            (COMPARED, *_without(*PARTS, **BRIEF)[:-1], {**_without(*PARTS)[-1], "learning_rate": 0.01, "steps": 600}),
         ),
     ),
-    Experiment(
+    _full(
         "contexts",
         "Which model of restricted context is the transformer nearest to, and when?",
-        FULL,
-        "train",
         full=Size(
             1, ({**PAPER_FULL, **COMPARED}, *WINDOWS, {**UPDATES, **COMPARED, "context": 4, "restriction": "band"})
         ),
         short=Size(1, (COMPARED, *WINDOWS_SMALL)),
     ),
-    Experiment(
+    _full(
         "sizes",
         "What do fewer training sequences change?",
-        FULL,
-        "train",
         full=Size(
             1,
             (
@@ -316,11 +251,9 @@ EXPERIMENTS = (
         ),
         short=Size(1, (*over("samples", 200, 1000, **BRIEF, **COMPARED), COMPARED, *WINDOWS_SMALL)),
     ),
-    Experiment(
+    _full(
         "reversed",
         "Is it the same when the most important interval is the furthest, and intervals differ in length?",
-        FULL,
-        "train",
         full=Size(1, ({**UPDATES, **FURTHEST}, {**UPDATES, **NEAREST})),
         short=Size(1, (FURTHEST_SMALL, NEAREST_SMALL)),
     ),

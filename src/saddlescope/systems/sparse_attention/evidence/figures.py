@@ -9,7 +9,7 @@ import numpy as np
 
 from saddlescope.core.claim import by_field
 from saddlescope.core.experiment import Figure, Results
-from saddlescope.core.ink import BLACK, GREY, PALE, ramp
+from saddlescope.core.ink import ACCENT, BLACK, BLUES, DASHES, DOTS, GREY, PALE, finish, ramp
 from saddlescope.core.run import Run
 
 from .. import prediction
@@ -18,15 +18,7 @@ from .drawing import HEADS, REDS
 from .measures import markov
 from .measures.flow import times
 
-ACCENT = "#CC79A7"
-"""Of what theory says."""
-
-BLUES = ("#08306b", "#2171b5", "#9ecae1")
-"""Ends and middle of a ramp over whatever is varied."""
-
 MARKERS = "os^vDP"
-DASHES = (0, (4, 2))
-DOTS = (0, (1, 1.5))
 PARTED = 0.1
 """Deviation between heads from which they are no longer together: delta of the repaired Theorem 2."""
 
@@ -47,8 +39,7 @@ WIDE = 4
 
 def figure_1(axes: Mapping[str, Any], results: Results) -> None:
     run = results["minimal"][0]
-    drawing.truths(axes["a"], run)
-    axes["a"].set_title("(a) distance from the truncated truths", loc="left")
+    drawing.truths(axes["a"], run, "(a) distance from the truncated truths")
     mass = run.series("mass")
     for number, name in enumerate("bcd"):
         for head in range(run.system.spec.heads):
@@ -62,27 +53,22 @@ def figure_1(axes: Mapping[str, Any], results: Results) -> None:
             axes[name].tick_params(labelbottom=False)
     axes["b"].set_title("(b) attention of each head", loc="left")
     axes["c"].legend(fontsize=7, loc="upper left")
-    drawing.attention_maps([axes[name] for name in "0123"], run)
+    drawing.attention_maps(axes, run)
 
 
 def figure_2(axes: Mapping[str, Any], results: Results) -> None:
-    run = results["full"][0]
-    drawing.attention_maps([axes[name] for name in "0123"], run)
-    drawing.head_legend(axes["0"], run, loc="upper right")
+    drawing.labelled_maps(axes, results["full"][0])
 
 
 def figure_3(axes: Mapping[str, Any], results: Results) -> None:
     run = results["full"][0]
-    drawing.truths(axes["a"], run)
-    axes["a"].set_title("(a) from the truncated truths", loc="left")
+    drawing.truths(axes["a"], run, "(a) from the truncated truths")
     _to_contexts(axes["b"], results["contexts"], run)
     drawing.marks(axes["b"], run)
     drawing.log_steps(axes["b"], [run], 3)
-    axes["b"].legend(fontsize=8, loc="lower left")
     drawing.logs(axes["b"], "y", 2, 5)
     axes["b"].set_ylim(bottom=0.4 * axes["b"].dataLim.y0)  # for the legend
-    axes["b"].set_ylabel("KL(restricted ‖ model)")
-    axes["b"].set_title("(b) from models of restricted context", loc="left")
+    finish(axes["b"], "(b) from models of restricted context", "lower left", ylabel="KL(restricted ‖ model)")
 
 
 def _to_contexts(panel: Any, contexts: Sequence[Run], run: Run) -> None:
@@ -94,7 +80,7 @@ def _to_contexts(panel: Any, contexts: Sequence[Run], run: Run) -> None:
         drawing.curve(panel, run, distance, color=colour, ls=DOTS if band else "-", label=label)
 
 
-def _family(panel: Any, groups: Mapping[Any, Sequence[Run]], name: str, own_levels: bool) -> None:
+def _family(panel: Any, title: str, groups: Mapping[Any, Sequence[Run]], name: str, own_levels: bool) -> None:
     """Excess losses, one colour for each value of a field; further seeds are thin."""
     for (value, runs), colour in zip(groups.items(), ramp(BLUES, len(groups)), strict=True):
         for number, run in enumerate(runs):
@@ -105,17 +91,20 @@ def _family(panel: Any, groups: Mapping[Any, Sequence[Run]], name: str, own_leve
     runs = [run for group in groups.values() for run in group]
     if not own_levels:
         drawing.levels(panel, runs[0])
+    _losses(panel, title, runs)
+
+
+def _losses(panel: Any, title: str, runs: Sequence[Run]) -> None:
+    """Axes of excess losses over steps."""
     drawing.log_steps(panel, runs, 3)
     drawing.logs(panel, "y")
-    panel.set_ylabel("excess loss")
-    panel.legend(fontsize=8, loc="lower left")
+    finish(panel, title, "lower left", ylabel="excess loss")
 
 
 def figure_4(axes: Mapping[str, Any], results: Results) -> None:
-    _family(axes["a"], by_field(results["init_scales"], "init_scale"), "u", own_levels=False)
-    _family(axes["b"], by_field(results["ratios"], "importance_ratio"), "m", own_levels=True)
-    axes["a"].set_title("(a) initial scales", loc="left")
-    axes["b"].set_title("(b) ratios of strengths", loc="left")
+    scales, ratios = by_field(results["init_scales"], "init_scale"), by_field(results["ratios"], "importance_ratio")
+    _family(axes["a"], "(a) initial scales", scales, "u", own_levels=False)
+    _family(axes["b"], "(b) ratios of strengths", ratios, "m", own_levels=True)
 
 
 def figure_5(axes: Mapping[str, Any], results: Results) -> None:
@@ -128,26 +117,17 @@ def figure_5(axes: Mapping[str, Any], results: Results) -> None:
         panel.plot(count, value, "o", color=colour)
     for learned, level in enumerate(drawing.plateaus(runs[0])):
         panel.axhline(level, color=ACCENT, lw=0.8, ls=DASHES, zorder=1)
-        panel.annotate(
-            f"$P_{learned}$",
-            (1, level),
-            xycoords=("axes fraction", "data"),
-            ha="right",
-            va="bottom",
-            fontsize=8,
-            color=ACCENT,
-        )
+        look = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "bottom", "fontsize": 8, "color": ACCENT}
+        panel.annotate(f"$P_{learned}$", (1, level), **look)
     drawing.logs(panel, "x")
     drawing.logs(panel, "y", 2, 5)
-    panel.set(xlabel="training sequences", ylabel="best excess loss")
-    panel.set_title("(a) best loss", loc="left")
+    finish(panel, "(a) best loss", xlabel="training sequences", ylabel="best excess loss")
     panels = drawing.split(axes["b"], len(runs))
     for number, (panel, run) in enumerate(zip(panels, runs, strict=True)):
         _to_contexts(panel, results["sizes"], run)
         panel.axvline(run.series("step")[run.series("excess").argmin()], color=BLACK, lw=0.9, ls=DASHES)
-        panel.annotate(
-            f"n = {run.system.spec.samples}", (1.075, 0.5), xycoords="axes fraction", va="center", fontsize=8
-        )
+        words = f"n = {run.system.spec.samples}"
+        panel.annotate(words, (1.075, 0.5), xycoords="axes fraction", va="center", fontsize=8)
         panel.plot(1.04, 0.5, "o", color=colours[number], transform=panel.transAxes, clip_on=False)
         drawing.log_steps(panel, runs, 3)
         drawing.logs(panel, "y")
@@ -155,15 +135,12 @@ def figure_5(axes: Mapping[str, Any], results: Results) -> None:
         if panel is not panels[-1]:
             panel.set_xlabel("")
             panel.tick_params(labelbottom=False)
-    panels[0].set_title("(b) distance from models of restricted context", loc="left")
-    panels[0].legend(fontsize=7, loc="lower right")
+    finish(panels[0], "(b) distance from models of restricted context", "lower right", 7)
     panels[len(panels) // 2].set_ylabel("KL(restricted ‖ model)")
 
 
 def figure_6(axes: Mapping[str, Any], results: Results) -> None:
-    run = drawing.fresh(results["online"])
-    drawing.attention_maps([axes[name] for name in "0123"], run)
-    drawing.head_legend(axes["0"], run, loc="upper right")
+    drawing.labelled_maps(axes, drawing.fresh(results["online"]))
 
 
 def figure_7(axes: Mapping[str, Any], results: Results) -> None:
@@ -174,19 +151,12 @@ def figure_7(axes: Mapping[str, Any], results: Results) -> None:
     drawing.excess(panel, repeated, color=HEADS[0], ls=DASHES, label="training set", zorder=3)
     drawing.excess(panel, free, color=HEADS[1], ls=DOTS, label="training set, no weight decay", zorder=3)
     drawing.excess(panel, run, label="fresh sequences")
-    drawing.log_steps(panel, [run], 3)
-    drawing.logs(panel, "y")
-    panel.set_ylabel("excess loss")
-    panel.legend(fontsize=8, loc="lower left")
-    panel.set_title("(a) loss", loc="left")
-    drawing.truths(axes["b"], run)
-    axes["b"].set_title("(b) fresh sequences", loc="left")
+    _losses(panel, "(a) loss", [run])
+    drawing.truths(axes["b"], run, "(b) fresh sequences")
 
 
 def figure_8(axes: Mapping[str, Any], results: Results) -> None:
-    run, _ = drawing.furthest(results["reversed"])
-    drawing.attention_maps([axes[name] for name in "0123"], run)
-    drawing.head_legend(axes["0"], run, loc="upper right")
+    drawing.labelled_maps(axes, drawing.furthest(results["reversed"])[0])
 
 
 def figure_9(axes: Mapping[str, Any], results: Results) -> None:
@@ -197,18 +167,14 @@ def figure_9(axes: Mapping[str, Any], results: Results) -> None:
         drawing.levels(axes["a"], run, color=colour, alpha=0.35)
     drawing.log_steps(axes["a"], runs, 3)
     drawing.logs(axes["a"], "y", 2, 5)
-    axes["a"].set_ylabel("excess loss")
-    axes["a"].legend(fontsize=8, loc="upper right")
-    axes["a"].set_title("(a) loss", loc="left")
-    drawing.truths(axes["b"], runs[0])
-    axes["b"].set_title("(b) most important furthest", loc="left")
+    finish(axes["a"], "(a) loss", "upper right", ylabel="excess loss")
+    drawing.truths(axes["b"], runs[0], "(b) most important furthest")
 
 
 def figure_10(axes: Mapping[str, Any], results: Results) -> None:
     run = results["flow"][0]
     spec, time, moments = run.system.spec, run.series("time"), times(run)
-    shown = {"attention": "abc", "value": "def"}
-    for name, panels in shown.items():
+    for name, panels in (("attention", "abc"), ("value", "def")):
         for k, panel in enumerate(panels):
             for head in range(spec.heads):
                 value = run.series(name)[:, head, k]
@@ -226,26 +192,22 @@ def figure_10(axes: Mapping[str, Any], results: Results) -> None:
         for moment in moments:
             axes[name].axvline(moment, color=PALE, lw=0.8, zorder=1)
         drawing.log_time(axes[name], moments[0] / 10, 1.4 * time[-1])
-    _last_stage(axes["h"], run, "attention")
-    _last_stage(axes["i"], run, "value")
-    axes["h"].set_title("last stage, positions")
-    axes["i"].set_title("last stage, features")
+    _last_stage(axes["h"], run, "attention", "position")
+    _last_stage(axes["i"], run, "value", "feature")
     axes["i"].set_xlabel("time from $t_3$")
-    for label, dashes in (("3", "-"), ("1", DASHES)):
-        axes["h"].plot([], [], color=GREY, lw=1.3, ls=dashes, label=f"position {label}")
-        axes["i"].plot([], [], color=GREY, lw=1.3, ls=dashes, label=f"feature {label}")
-    for name in "hi":
-        axes[name].legend(fontsize=7, loc="center left")
 
 
-def _last_stage(panel: Any, run: Run, name: str) -> None:
+def _last_stage(panel: Any, run: Run, name: str, word: str) -> None:
     """What all heads do at the last position and at the first while the last pattern is learned."""
     time, last = run.series("time"), times(run)[-1]
     after = time[-1] - last
     for head in range(run.system.spec.heads):
         for k, dashes in ((run.system.spec.patterns - 1, "-"), (0, DASHES)):
             panel.plot(time - last, run.series(name)[:, head, k], color=drawing.head(head), lw=1.2, ls=dashes)
-    panel.set_xlim(-2 * after, after)
+    for label, dashes in (("3", "-"), ("1", DASHES)):
+        panel.plot([], [], color=GREY, lw=1.3, ls=dashes, label=f"{word} {label}")
+    panel.set(title=f"last stage, {word}s", xlim=(-2 * after, after))
+    panel.legend(fontsize=7, loc="center left")
 
 
 def _loss_parts(panel: Any, run: Run) -> None:
@@ -273,14 +235,10 @@ def figure_levels(axes: Mapping[str, Any], results: Results) -> None:
         panel.axhline(markov.truncated_excess(first, learned), color=GREY, lw=1, ls=DOTS, zorder=1)
     for run in runs:
         drawing.excess(panel, run, lw=1)
-    drawing.log_steps(panel, runs, 3)
     panel.plot([], [], color=BLACK, lw=1, label="minimal model")
     panel.plot([], [], color=ACCENT, lw=1.2, label="$P_i$, convex")
     panel.plot([], [], color=GREY, lw=1, ls=DOTS, label="truncated truth")
-    drawing.logs(panel, "y")
-    panel.set_ylabel("excess loss")
-    panel.legend(fontsize=8, loc="lower left")
-    panel.set_title("(a) the curve", loc="left")
+    _losses(panel, "(a) the curve", runs)
 
     panel = axes["b"]
     # With m = 1 no interval is the first, and P_1 and P_2 are not what the model must pass.
@@ -295,11 +253,10 @@ def figure_levels(axes: Mapping[str, Any], results: Results) -> None:
     panel.plot(ends, ends, color=ACCENT, lw=1, zorder=1)
     panel.plot([], [], "s", color=BLACK, ms=5, label="plateau")
     panel.plot([], [], "s", color=GREY, mfc="none", ms=5, label="truncated truth")
-    panel.legend(fontsize=8, loc="upper left")
     for which in "xy":
         drawing.logs(panel, which, 2, 3, 5)
-    panel.set(xlabel="predicted $P_i$", ylabel="excess loss")
-    panel.set_title("(b) circles $i=1$, squares $i=2$", loc="left")
+    words = "(b) circles $i=1$, squares $i=2$"
+    finish(panel, words, "upper left", xlabel="predicted $P_i$", ylabel="excess loss")
 
 
 def figure_approach(axes: Mapping[str, Any], results: Results) -> None:
@@ -367,9 +324,8 @@ def _deviations(panel: Any, runs: Sequence[Run]) -> None:
     panel.axhline(PARTED, color=PALE, lw=0.8, ls=DASHES, zorder=1)
     drawing.log_time(panel, 1e-3, max(run.series("time")[-1] for run in same))
     drawing.logs(panel, "y")
-    panel.set(ylabel="deviation between heads", ylim=(None, 1e5))
+    finish(panel, "(a) how long together", ylabel="deviation between heads", ylim=(None, 1e5))
     panel.legend(fontsize=7, loc="upper left", ncols=2, columnspacing=1)
-    panel.set_title("(a) how long together", loc="left")
 
 
 def _growths(panel: Any, runs: Sequence[Run]) -> None:
@@ -384,9 +340,7 @@ def _growths(panel: Any, runs: Sequence[Run]) -> None:
         panel.plot(grid, np.exp(np.minimum(rate * grid, 40)), color=colour, lw=0.8, ls=DASHES)
     drawing.log_time(panel, 1e-2, max(run.series("time")[-1] for run in runs))
     drawing.logs(panel, "y")
-    panel.set(ylabel="deviation / ε", ylim=(0.5, 1e6))
-    panel.legend(fontsize=7, loc="upper left")
-    panel.set_title("(b) how fast they part", loc="left")
+    finish(panel, "(b) how fast they part", "upper left", 7, ylabel="deviation / ε", ylim=(0.5, 1e6))
 
 
 def _partings(panel: Any, runs: Sequence[Run]) -> None:
@@ -401,9 +355,7 @@ def _partings(panel: Any, runs: Sequence[Run]) -> None:
         slope = prediction.competition_slope(group[0].system.spec)
         ends = np.array([scale.min() - 2, scale.max() + 2])
         panel.plot(ends, np.nanmean(root - slope * scale) + slope * ends, color=colour, lw=1, ls=DASHES)
-    panel.set(xlabel="log(1/ε)", ylabel=r"$\sqrt{t_2}$")
-    panel.legend(fontsize=7, loc="upper left")
-    panel.set_title("(c) when they have parted", loc="left")
+    finish(panel, "(c) when they have parted", "upper left", 7, xlabel="log(1/ε)", ylabel=r"$\sqrt{t_2}$")
 
 
 def _removed(run: Run) -> list[str]:
@@ -442,25 +394,21 @@ def figure_many(axes: Mapping[str, Any], results: Results) -> None:
     for k, colour in enumerate(ramp(REDS, len(strengths))):
         panel.plot(run.series("time"), 1 - residual[:, k], color=colour, lw=1)
     panel.set(xlabel="time", xlim=(0, run.series("time")[-1]))
-    panel.set(ylabel="share of the pattern that is learned", ylim=(-0.1, 1.1))
-    panel.set_title("(a) pattern by pattern", loc="left")
+    finish(panel, "(a) pattern by pattern", ylabel="share of the pattern that is learned", ylim=(-0.1, 1.1))
     panel = axes["b"]
     for number, run in enumerate(results["many"]):
         order = list(run.system.spec.by_importance)
-        panel.plot(
-            strengths[order], times(run), "ox"[number % 2], color=drawing.head(number), ms=4, label=f"seed {run.seed}"
-        )
+        look = {"color": drawing.head(number), "ms": 4, "label": f"seed {run.seed}"}
+        panel.plot(strengths[order], times(run), "ox"[number % 2], **look)
     ends = strengths[[order[0], order[np.isfinite(times(run)).sum() - 1]]]
     panel.plot(ends, times(run)[0] * ends[0] / ends, color=PALE, lw=1, zorder=1, label=r"$\propto 1/m_k$")
     for which in "xy":
         drawing.logs(panel, which, 2, 5)
-    panel.set(xlabel="strength $m_k$", ylabel="time of the stage")
-    panel.legend(fontsize=8)
-    panel.set_title("(b) when", loc="left")
+    finish(panel, "(b) when", "best", xlabel="strength $m_k$", ylabel="time of the stage")
 
 
-MAPS = ("0123",)
-STRIP, PAIR = (8.4, 2.3), (8.4, 3.4)
+STRIP: dict[str, Any] = {"panels": ("0123",), "size": (8.4, 2.3)}
+PAIR: dict[str, Any] = {"panels": ("ab",), "size": (8.4, 3.4)}
 
 FIGURES = (
     Figure(
@@ -490,8 +438,7 @@ FIGURES = (
         "diagonal stays pale, since residuals bring the last token to the output without attention.",
         ("full",),
         figure_2,
-        panels=MAPS,
-        size=STRIP,
+        **STRIP,
     ),
     Figure(
         "3",
@@ -506,8 +453,7 @@ FIGURES = (
         "by heart.",
         ("full", "contexts"),
         figure_3,
-        panels=("ab",),
-        size=PAIR,
+        **PAIR,
     ),
     Figure(
         "4",
@@ -521,8 +467,7 @@ FIGURES = (
         "may run into each other.",
         ("init_scales", "ratios"),
         figure_4,
-        panels=("ab",),
-        size=PAIR,
+        **PAIR,
     ),
     Figure(
         "5",
@@ -546,8 +491,7 @@ FIGURES = (
         "The diagonals of Figure 1: black on I(1), then one head on I(2), then one on I(3).",
         ("online",),
         figure_6,
-        panels=MAPS,
-        size=STRIP,
+        **STRIP,
     ),
     Figure(
         "7",
@@ -560,8 +504,7 @@ FIGURES = (
         "differences in the time of the last drop.",
         ("online", "no_decay"),
         figure_7,
-        panels=("ab",),
-        size=PAIR,
+        **PAIR,
     ),
     Figure(
         "8",
@@ -573,8 +516,7 @@ FIGURES = (
         "and longest, whose single tokens matter least: at neither size is it learned.",
         ("reversed",),
         figure_8,
-        panels=MAPS,
-        size=STRIP,
+        **STRIP,
     ),
     Figure(
         "9",
@@ -588,8 +530,7 @@ FIGURES = (
         "the third stage is missing.",
         ("reversed",),
         figure_9,
-        panels=("ab",),
-        size=PAIR,
+        **PAIR,
     ),
     Figure(
         "10",
@@ -619,8 +560,7 @@ FIGURES = (
         "something, and below the truncated truths: a model takes missing intervals for unknown, not for silent.",
         ("minimal", "ratios"),
         figure_levels,
-        panels=("ab",),
-        size=PAIR,
+        **PAIR,
     ),
     Figure(
         "approach",
@@ -686,7 +626,6 @@ FIGURES = (
         "depend on the seed.",
         ("many",),
         figure_many,
-        panels=("ab",),
-        size=PAIR,
+        **PAIR,
     ),
 )

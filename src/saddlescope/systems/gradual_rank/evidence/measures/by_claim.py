@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from saddlescope.core.claim import by_field
 from saddlescope.core.run import Run
 
 from . import common
@@ -102,7 +103,7 @@ def what_is_left(run: Run) -> list[float]:
 
 
 def distance_from_goal(run: Run) -> list[float]:
-    return [float(np.abs(run.trajectory["product"].values[-1] - common.system_of(run).goal()).max())]
+    return [float(np.abs(final_products(run) - common.system_of(run).goal()).max())]
 
 
 def _pairs(runs: Sequence[Run]) -> list[tuple[Run, Run]]:
@@ -113,10 +114,7 @@ def _pairs(runs: Sequence[Run]) -> list[tuple[Run, Run]]:
 
 def lasting_differences(runs: Sequence[Run]) -> list[float]:
     """Largest |difference of p| between disturbed and undisturbed runs at the end."""
-    return [
-        float(np.abs(a.trajectory["product"].values[-1] - b.trajectory["product"].values[-1]).max())
-        for a, b in _pairs(runs)
-    ]
+    return [float(np.abs(final_products(a) - final_products(b)).max()) for a, b in _pairs(runs)]
 
 
 def nearest_to_goal(runs: Sequence[Run]) -> list[float]:
@@ -155,11 +153,10 @@ def predicted_departures(run: Run) -> list[int]:
 def push_on_leavers(run: Run) -> list[float]:
     """Force on entries that leave, in the direction of what they were."""
     assert run.prediction is not None
-    found, before = [], None
-    for stage in run.prediction.stages:
+    found = []
+    for before, stage in common.with_previous(run.prediction.stages):
         pull, was = common.force(run, theta(run, stage)), theta(run, before)
         found += [float(np.sign(was[index]) * pull[index]) for index in stage.extra["left"]]
-        before = stage
     return found
 
 
@@ -195,9 +192,8 @@ def entries_of_heads(run: Run) -> np.ndarray:
 def entries_of_sums(run: Run) -> np.ndarray:
     """The same of the sum over the heads of each layer."""
     spec = run.system.spec
-    return common.newly_active(
-        _plateau_after(run, 2).reshape(2, spec.layers, spec.heads, -1).sum(axis=2).reshape(2, -1)
-    )
+    heads = _plateau_after(run, 2).reshape(2, spec.layers, spec.heads, -1)
+    return common.newly_active(heads.sum(axis=2).reshape(2, -1))
 
 
 def shares(run: Run) -> list[float]:
@@ -236,27 +232,20 @@ def halving_ratios(runs: Sequence[Run]) -> float:
     return float(first / second)
 
 
-def _drifts(runs: Sequence[Run]) -> dict[tuple[str, bool], list[tuple[float, float]]]:
-    """(learning rate, drift of u² − v²) for each problem, by its loss and whether weights decay."""
-    groups: dict[tuple[str, bool], list[tuple[float, float]]] = {}
-    for run in runs:
-        spec = run.system.spec
-        key = spec.error, bool(spec.weight_penalty)
-        groups.setdefault(key, []).append((spec.learning_rate, run.trajectory.attrs["conserved_drift"]))
-    return groups
-
-
 def drift_exponents(runs: Sequence[Run]) -> list[float]:
-    """With which power of the rate the drift falls, for each loss."""
-    tables = [np.log(np.array(rows)) for (_, decays), rows in _drifts(runs).items() if not decays]
-    return [float(np.polyfit(table[:, 0], table[:, 1], 1)[0]) for table in tables]
+    """With which power of the rate the drift of u² − v² falls, for each loss, where weights do not decay."""
+    found = []
+    for group in by_field((run for run in runs if not run.system.spec.weight_penalty), "error").values():
+        rates = np.log([run.system.spec.learning_rate for run in group])
+        drifts = np.log([run.trajectory.attrs["conserved_drift"] for run in group])
+        found.append(float(np.polyfit(rates, drifts, 1)[0]))
+    return found
 
 
 def decayed(runs: Sequence[Run]) -> Any:
     """The trajectory with weight decay at the smallest rate."""
-    return min(
-        (run for run in runs if run.system.spec.weight_penalty), key=lambda run: run.system.spec.learning_rate
-    ).trajectory
+    decaying = [run for run in runs if run.system.spec.weight_penalty]
+    return min(decaying, key=lambda run: run.system.spec.learning_rate).trajectory
 
 
 def drift_of_decay(runs: Sequence[Run]) -> float:
@@ -273,12 +262,10 @@ def drift_of_decay(runs: Sequence[Run]) -> float:
 
 def step_errors(run: Run) -> list[float]:
     """log(|u|+|v|) after a step against its value before + log(1 + lr sgn(p) g), over all recorded pairs of steps."""
-    step = run.system.spec.learning_rate / scale(run)
-    time = run.trajectory["time"].values
-    product, logs = run.trajectory["product"].values, run.trajectory["log_size"].values
+    time, product, logs = (run.series(name) for name in ("time", "product", "log_size"))
     rate = run.system.spec.learning_rate
     errors = []
-    for row in np.flatnonzero(np.abs(np.diff(time) / step - 1) < 1e-6)[::7]:
+    for row in np.flatnonzero(np.abs(np.diff(time) * scale(run) / rate - 1) < 1e-6)[::7]:
         # An entry whose u or v changes its sign in this step is at its turning point, where the formula changes too.
         steady = np.sign(product[row]) == np.sign(product[row + 1])
         expected = logs[row] + np.log1p(rate * np.sign(product[row]) * common.force(run, product[row]))

@@ -49,6 +49,11 @@ def in_the_limit(run: Run, count: int | None = None) -> list[Stage]:
     return sorted(run.prediction.stages, key=lambda stage: stage.extra["limit_time"])[:count]
 
 
+def with_previous(stages: Sequence[Stage]) -> Iterator[tuple[Stage | None, Stage]]:
+    """Each with the one before it; None before the first."""
+    return zip((None, *stages), stages, strict=False)
+
+
 def measured_time(run: Run, stage: Stage) -> float:
     """When the run went through a predicted stage; NaN where it did not."""
     found = [other.time for other in run.stages if other.index == stage.index]
@@ -185,17 +190,15 @@ def exponents(run: Run, moments: Sequence[float] | np.ndarray) -> np.ndarray:
 
 def algorithm_exponents(run: Run, count: int) -> tuple[np.ndarray, np.ndarray]:
     """b^k by Eq. (10) when stage k+1 begins, and which entries are then off the support (stages, coordinate)."""
-    stages = in_the_limit(run, count)
     b = np.ones(run.trajectory.sizes["coordinate"])
-    rows, off, last, here = [], [], 0.0, None
-    for stage in stages:
-        product = theta(run, here)
+    rows, off = [], []
+    for here, stage in with_previous(in_the_limit(run, count)):
+        product, last = theta(run, here), here.extra["limit_time"] if here else 0.0
         b = b - force(run, product) * (product == 0) * (stage.extra["limit_time"] - last)
         rows.append(b.copy())
         off.append((product == 0) & ~np.isin(np.arange(len(b)), coordinates(stage)))
         after = theta(run, stage)
         b = np.where(after > 0, 0.0, np.where(after < 0, 2.0, b))
-        last, here = stage.extra["limit_time"], stage
     return np.array(rows), np.array(off)
 
 
@@ -253,25 +256,21 @@ def inactive_exponents(run: Run, count: int) -> np.ndarray:
 def newcomer_signs(run: Run, count: int) -> np.ndarray:
     """Sign of v at the newcomer (u > 0) times the sign of the force that brought it: Eq. (23)."""
     found = []
-    before = None
-    for stage in in_the_limit(run, count):
+    for before, stage in with_previous(in_the_limit(run, count)):
         index = coordinates(stage)[0]
         product = values_at(run, "product", [measured_time(run, stage)])[0, index]
         found.append(np.sign(product) * np.sign(force(run, theta(run, before))[index]))
-        before = stage
     return np.array(found)
 
 
 def company(run: Run, count: int, size: float) -> np.ndarray:
     """When the newcomer has |u|+|v| = 4 rho: what all others off the support have together, in units of rho."""
     found = []
-    before = None
-    for stage in in_the_limit(run, count):
+    for before, stage in with_previous(in_the_limit(run, count)):
         moment = _when_newcomer_has(run, stage, 4 * size)
         weights = np.exp(values_at(run, "log_size", [moment])[0])
         others = (theta(run, before) == 0) & (np.arange(len(weights)) != coordinates(stage)[0])
         found.append(weights[others].sum() / size)
-        before = stage
     return np.array(found)
 
 

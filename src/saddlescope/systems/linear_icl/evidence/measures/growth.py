@@ -66,9 +66,8 @@ def growth_times(run: Run) -> tuple[list[float], list[float]]:
     theory = theory_of(run)
     measured, expected = [], []
     for growth in growths(run):
-        lam, a = theory.eigenvalues[growth.mode], theory.second[growth.mode]
         measured.append(_passage(growth, 0.9) - _passage(growth, 0.3))
-        late, early = (prediction.aligned_time(share * growth.final, lam, a) for share in (0.9, 0.3))
+        early, late = aligned_curve(growth, theory, np.array([0.3, 0.9]))[0]
         expected.append(float(late - early))
     return measured, expected
 

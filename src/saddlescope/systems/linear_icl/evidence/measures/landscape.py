@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from saddlescope.core.source import source
 
 from ... import prediction
 from ...data import Weights
-from .common import Theory, frame_of, theory_of
+from .common import frame_of, theory_of
 
 
 def subsets(count: int) -> list[tuple[int, ...]]:
@@ -76,14 +76,11 @@ def wild_rates(run: Run) -> list[float]:
 
 
 def _rates(run: Run, calm: bool) -> list[float]:
-    points = [point for learned, point in fixed_points(run) if _is_calm(run, learned) == calm]
+    spec = run.system.spec
+    reached = {tuple(range(m)) for m in range(spec.dim + 1) if m % spec.rank == 0 or m == spec.dim}
+    points = [point for learned, point in fixed_points(run) if (learned in reached) == calm]
     points += [kind.point for kind in random_fixed_points(run) if kind.calm == calm]
     return [growth_rate(run, point) for point in points]
-
-
-def _is_calm(run: Run, learned: tuple[int, ...]) -> bool:
-    spec, m = run.system.spec, len(learned)
-    return learned == tuple(range(m)) and (m % spec.rank == 0 or m == spec.dim)
 
 
 def growth_rate(run: Run, point: Weights) -> float:
@@ -91,8 +88,8 @@ def growth_rate(run: Run, point: Weights) -> float:
     return float(np.linalg.eigvalsh(run.system.flow.jacobian(frame_of(run))(point))[-1])
 
 
-def hunt_fixed_points(run: Run, starts: int = 400) -> tuple[set[tuple[int, ...]], int]:
-    """Zeros of the velocity from random starts: the sets S that turned up, and how many zeros belong to no M(S)."""
+def hunted(run: Run) -> list[int]:
+    """Zeros of the velocity from 400 random starts: how many sets S turned up; one more than zeros of no M(S)."""
     from scipy.optimize import least_squares
 
     from saddlescope.core.tree import layout_of, ravel
@@ -100,14 +97,14 @@ def hunt_fixed_points(run: Run, starts: int = 400) -> tuple[set[tuple[int, ...]]
     system, frame = run.system, frame_of(run)
     rng = np.random.default_rng(5)
     layout = layout_of(system.training.random_weights(0))
-    known = {learned: _diagonal(theory_of(run), learned) for learned in subsets(system.spec.dim)}
+    gain = theory_of(run).gain
+    known = {learned: np.diag(gain * np.isin(range(len(gain)), learned)) for learned in subsets(len(gain))}
     found: set[tuple[int, ...]] = set()
     strangers = 0
-    for _ in range(starts):
+    for _ in range(400):
         # Sparse starts of different sizes lie in the basins of different fixed points.
-        flat = (
-            rng.normal(size=layout.size) * 10 ** rng.uniform(-1, 0.3) * (rng.random(layout.size) < rng.uniform(0.2, 1))
-        )
+        flat = rng.normal(size=layout.size) * 10 ** rng.uniform(-1, 0.3)
+        flat *= rng.random(layout.size) < rng.uniform(0.2, 1)
         solved = least_squares(
             lambda x: ravel(system.flow.velocity(layout.unravel(x), frame)),
             flat,
@@ -124,20 +121,14 @@ def hunt_fixed_points(run: Run, starts: int = 400) -> tuple[set[tuple[int, ...]]
         match = [learned for learned, target in known.items() if np.abs(made - target).max() < 1e-3]
         found.update(match)
         strangers += not match
-    return found, strangers
-
-
-def _diagonal(theory: Theory, learned: Sequence[int]) -> np.ndarray:
-    return np.diag(np.where(np.isin(np.arange(len(theory.gain)), learned), theory.gain, 0.0))
+    return [len(found), strangers + 1]
 
 
 def gradients(run: Run) -> list[float]:
     """Largest velocity at every fixed point, with idle heads that only satisfy (C3)."""
     frame = frame_of(run)
-    return [
-        max(float(np.abs(part).max()) for part in run.system.flow.velocity(point, frame))
-        for _, point in fixed_points(run, idle=True)
-    ]
+    speeds = [run.system.flow.velocity(point, frame) for _, point in fixed_points(run, idle=True)]
+    return [max(float(np.abs(part).max()) for part in speed) for speed in speeds]
 
 
 @source("zhang2025", "Eq. (30)")
@@ -179,8 +170,3 @@ def saddles(run: Run) -> list[tuple[tuple[int, ...], Any]]:
 def all_and_no_others(run: Run) -> list[int]:
     """What `hunted` gives if there are 2^D sets."""
     return [2**run.system.spec.dim, 1]
-
-
-def hunted(run: Run) -> list[int]:
-    found, strangers = hunt_fixed_points(run)
-    return [len(found), strangers + 1]

@@ -54,13 +54,11 @@ def rms(values: np.ndarray) -> float:
 def attend(run: Run, row: int, tokens: np.ndarray) -> np.ndarray:
     """Bottom right entry of X + Σ (1/N) W^V X X' W^K' W^Q X, as Eq. (1) and (2) write it, for each X (D+1, N+1)."""
     value, key, query = (run.series(name)[row] for name in ("value", "key", "query"))
-    (H, R, D), N = key.shape, tokens.shape[-1] - 1
+    D, N = key.shape[-1], tokens.shape[-1] - 1
     made = tokens[:, -1, -1].copy()
-    for head in range(H):
-        to_value = np.zeros(D + 1)
-        to_value[-1] = value[head]
-        to_key, to_query = np.zeros((R, D + 1)), np.zeros((R, D + 1))
-        to_key[:, :D], to_query[:, :D] = key[head], query[head]
+    for head, size in enumerate(value):
+        to_value = np.append(np.zeros(D), size)
+        to_key, to_query = (np.pad(part[head], ((0, 0), (0, 1))) for part in (key, query))
         scores = (to_key @ tokens).swapaxes(-1, -2) @ (to_query @ tokens[:, :, -1:])  # (P, N+1, 1)
         made += ((to_value @ tokens)[:, None, :] @ scores)[:, 0, 0] / N
     return made

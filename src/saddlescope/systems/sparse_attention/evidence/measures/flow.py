@@ -145,13 +145,12 @@ def overshoot(run: Run) -> list[float]:
 # ---- heads that start nearly alike
 
 
-def growth_rate(run: Run) -> float:
-    """The least c in deviation(t) <= deviation(0) exp(c t) until half the time of the first stage."""
-    time, apart = run.series("time"), run.series("deviation")
-    early = (time > 0) & (time < times(run)[0] / 2)
+def growth_rate(run: Run, until: float = 0.5) -> float:
+    """The least c in deviation(t) <= deviation(0) exp(c t) until half the time of the first stage, or so much of it."""
+    time, apart, first = run.series("time"), run.series("deviation"), times(run)[0]
     # Deviations of 1e-10 are differences of numbers of order one: their first digits are lost for very short times.
-    early &= time > 0.01 * times(run)[0]
-    return float(np.max(np.log(apart[early] / apart[0]) / time[early])) if early.any() else np.nan
+    seen = (time > 0.01 * first) & (time < until * first)
+    return float(np.max(np.log(apart[seen] / apart[0]) / time[seen])) if seen.any() else np.nan
 
 
 def growth_rates(runs: Sequence[Run]) -> tuple[list[float], np.ndarray]:
@@ -162,9 +161,7 @@ def growth_rates(runs: Sequence[Run]) -> tuple[list[float], np.ndarray]:
 
 def excess_over_bound(run: Run) -> float:
     """Largest log(deviation(t)/deviation(0)) / (m_1 t): at most 1 if exp(m_1 t) bounds it."""
-    time, apart = run.series("time"), run.series("deviation")
-    later = time > 0.01 * times(run)[0]
-    return float(np.max(np.log(apart[later] / apart[0]) / time[later])) / strengths(run).max()
+    return growth_rate(run, np.inf) / strengths(run).max()
 
 
 def largest_until_window(run: Run) -> float:
@@ -183,10 +180,7 @@ def printed_window(run: Run) -> float:
 
 def printed_windows(runs: Sequence[Run]) -> list[float]:
     """The same from one start of the first run's problem, from the largest ε to the smallest."""
-    problem = ("positions", "heads", "importance_ratio")
-    first, *_ = wanted = [[getattr(run.system.spec, name) for name in problem] for run in runs]
-    alike = [run for run, found in zip(runs, wanted, strict=True) if found == first and run.seed == 0]
-    return [printed_window(run) for run in sorted(alike, key=lambda run: -run.system.spec.init_noise)]
+    return [printed_window(run) for run in _by_distance(runs)[0]]
 
 
 def _by_distance(runs: Sequence[Run]) -> list[list[Run]]:
@@ -251,8 +245,8 @@ SAMPLED = {"dimension": 6, "positions": 8, "patterns": 3, "heads": 2, "coupled":
 """A problem small enough for averages over sequences."""
 
 
-def sampled_gradient(run: Run, sequences: int, kind: str) -> tuple[Weights, Weights]:
-    """Gradient of the mean square loss on sampled sequences, and that of ½ |G − P|², at weights of order one.
+def sampled_gradient(run: Run, kind: str) -> tuple[Weights, Weights]:
+    """Gradient of the mean square loss on 400,000 sequences, and that of ½ |G − P|², at weights of order one.
 
     kind: of E x_i x_jᵀ = δ_ij C: "isotropic" (C = I), "normalised" (C = I/d), "anisotropic" (tr C = 1, as Assumption 1
     has it, with one long axis).
@@ -269,22 +263,21 @@ def sampled_gradient(run: Run, sequences: int, kind: str) -> tuple[Weights, Weig
     target = np.tensordot(frame.strengths[:, None] * frame.features, frame.basis, 1)
     s = reduction.softmax(weights.logits, 1.0)
     into_values, into_logits = np.zeros_like(weights.values), np.zeros_like(weights.logits)
-    for _ in range(sequences // 20_000):
+    for _ in range(20):
         x = rng.standard_normal((20_000, d, T)) * scale[:, None]
         seen = np.einsum("ndt,kt->nkd", x, s)
         error = np.einsum("kij,nkj->ni", weights.values, seen) - np.einsum("kij,njk->ni", target, x[..., :h])
         into_values += np.einsum("ni,nkj->kij", error, seen)
         pulled = np.einsum("kij,ni->nkj", weights.values, error)
         into_logits += reduction.project(s, np.einsum("nkj,njt->kt", pulled, x), 1.0)
-    count = sequences // 20_000 * 20_000
     velocity = small.flow.velocity(small.flow.reduce(weights, frame), frame)
     exact = Weights(-np.tensordot(velocity.coefficients, frame.basis, 1), -velocity.logits)
-    return Weights(into_values / count, into_logits / count), exact
+    return Weights(into_values / 400_000, into_logits / 400_000), exact
 
 
 def gradient_gap(run: Run, kind: str) -> float:
     """Root mean square of the difference over that of the exact gradient, at the best common scale."""
-    sampled, exact = sampled_gradient(run, 400_000, kind)
+    sampled, exact = sampled_gradient(run, kind)
     scale = _common_scale(sampled, exact)
     gaps = [((a / scale - b) ** 2).sum() for a, b in zip(sampled, exact, strict=True)]
     return float(np.sqrt(sum(gaps) / sum((b**2).sum() for b in exact)))
@@ -298,7 +291,7 @@ def _common_scale(found: Weights, exact: Weights) -> float:
 
 def slowdown(run: Run) -> float:
     """Exact gradient over that with covariance I/d, over d; averaging the loss over T is a factor T by definition."""
-    sampled, exact = sampled_gradient(run, 400_000, "normalised")
+    sampled, exact = sampled_gradient(run, "normalised")
     return 1 / (_common_scale(sampled, exact) * SAMPLED["dimension"])
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -217,15 +216,10 @@ def stages_lost(runs: Sequence[Run]) -> int:
 # ---- comparing models
 
 
-def divergence_between(teacher: np.ndarray, student: np.ndarray) -> Any:
-    """Mean over contexts of KL(teacher || student), from log-probabilities (..., contexts, tokens)."""
-    return (np.exp(teacher) * (teacher - student)).sum(-1).mean(-1)
-
-
 def divergences_from(run: Run, others: Sequence[Run]) -> np.ndarray:
-    """KL(other at its best || run) over the run's record, one row for each of the others."""
-    probe = run.series("probe")
-    return np.stack([divergence_between(other.series("probe")[best(other)[1]], probe) for other in others])
+    """KL(other at its best || run), the mean over contexts, over the run's record: one row for each of the others."""
+    logs = [other.series("probe")[best(other)[1]] for other in others]
+    return np.stack([(np.exp(truth) * (truth - run.series("probe"))).sum(-1).mean(-1) for truth in logs])
 
 
 def unrestricted(runs: Sequence[Run]) -> list[Run]:
@@ -260,24 +254,16 @@ def nearest_lag(run: Run) -> float:
 
 def construction_rates(run: Run) -> np.ndarray:
     """−d ln(excess)/dλ of V_k = A_k* with logits λ on I(k), on the run's test sequences, from λ = 5 to 10 to 15."""
+    import jax
+
     from ... import network
 
     system: Any = run.system
     spec = system.spec.replace(precision="float64")
     frame = type(system)(spec).start(0).frame
-    excess = _measured(spec)
-    found = [excess(network.construction(spec, frame, value), frame) for value in (5.0, 10.0, 15.0)]
+    excess = jax.jit(lambda weights, frame: network.measure(weights, spec, frame)["excess"])
+    found = [float(excess(network.construction(spec, frame, value), frame)) for value in (5.0, 10.0, 15.0)]
     return -np.diff(np.log(found)) / 5
-
-
-@cache
-def _measured(spec: Any) -> Callable[[Any, Any], float]:
-    import jax
-
-    from ... import network
-
-    found = jax.jit(lambda weights, frame: network.measure(weights, spec, frame)["excess"])
-    return lambda weights, frame: float(found(weights, frame))
 
 
 def truncated_excess(run: Run, learned: int) -> float:
