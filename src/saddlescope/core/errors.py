@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import sysconfig
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
@@ -23,9 +24,19 @@ def told(error: BaseException) -> str:
 
 
 def told_with_place(error: BaseException) -> str:
-    """The same, and the line that raised it."""
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{told(error)} (in {place.name}, {Path(place.filename).name} line {place.lineno})"
+    """The same, and the line of a room that led to it; where no room did, the line that raised it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = next((frame for frame in reversed(frames) if _of_a_room(Path(frame.filename))), frames[-1])
+    file = Path(place.filename)
+    return f"{told(error)} (in {place.name}, {file.parent.name}/{file.name} line {place.lineno})"
+
+
+def _of_a_room(file: Path) -> bool:
+    """Whether a file is neither a library's nor of this package outside its rooms."""
+    ours = Path(__file__).parents[1]
+    if file.is_relative_to(ours):
+        return file.relative_to(ours).parts[0] in ("systems", "studies", "templates")
+    return not any(file.is_relative_to(sysconfig.get_path(name)) for name in ("stdlib", "purelib"))
 
 
 def concerns_all(error: BaseException) -> bool:

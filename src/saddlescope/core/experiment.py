@@ -112,8 +112,14 @@ def listed(**found: T) -> tuple[T, ...]:
     return tuple(replace(one, name=name) for name, one in found.items())
 
 
+MISPRINT = ("name", "where", "printed", "true", "repair")
+
+
 def misprints(table: str | Path) -> tuple[Erratum, ...]:
     """Plain misprints, from a `table` with tabs between its columns: name, where, printed, true, repair."""
     with Path(table).open(newline="", encoding="utf-8") as lines:
-        rows = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
-        return tuple(Erratum(severity="misprint", measure="", shows=None, **row) for row in rows)
+        rows = list(csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
+    for number, row in enumerate(rows, start=2):
+        if tuple(row) != MISPRINT or None in row.values():
+            raise ValueError(f"{table}, line {number}: expected {', '.join(MISPRINT)}, with tabs between them")
+    return tuple(Erratum(severity="misprint", measure="", shows=None, **row) for row in rows)

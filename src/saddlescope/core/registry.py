@@ -112,6 +112,8 @@ def subject_type(name: str) -> type[Subject]:
     if name not in kinds:
         if why := next((why for package, why in broken_packages().items() if name.partition("/")[0] in package), ""):
             raise BadArgument(f"the package of {name!r} could not be loaded: {why}")
+        if name.isidentifier() and Path(name, "pyproject.toml").is_file():
+            raise BadArgument(f"the folder {name!r} here is not installed: pip install --editable {name}")
         raise unknown("system", name, kinds)
     return kinds[name]
 

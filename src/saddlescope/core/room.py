@@ -157,7 +157,26 @@ class Room:
             for one in self.experiments.values()
             if one.system not in known
         ]
-        return [*self.broken, *self.lost(self.claims, self.figures.values()), *astray]
+        return [*self.broken, *self.lost(self.claims, self.figures.values()), *astray, *self._unbuilt()]
+
+    def _unbuilt(self) -> list[str]:
+        """Presets, and variants of experiments, whose Spec cannot be."""
+        known, wrong = subject_types(), []
+        asked = [
+            (f"preset {preset} of {kind.name}", kind, preset, {}) for kind in self.subjects for preset in kind.presets
+        ]
+        asked += [
+            (f"experiment {one.name}", known[one.system], size.preset, {**one.fields, **variant})
+            for one in self.experiments.values()
+            for size in (one.short, one.full)
+            if size is not None and one.system in known
+            for variant in size.variants
+        ]
+        for words, kind, preset, fields in asked:
+            with somebodys_code() as failed:
+                kind.preset(preset).replace(**fields)
+            wrong += [f"{words}: {why}" for why in failed]
+        return wrong
 
     def lost(self, claims: Iterable[Claim], figures: Iterable[Figure]) -> list[str]:
         """Those of them that draw on experiments which do not exist."""
@@ -182,14 +201,32 @@ class Room:
         wrong = [f"{line.id} points nowhere" for line in self.inventory if not line.points_to]
         for line in self.inventory:
             for kind, target in line.points_to:
+                name, inside = self.place_of(target)
                 if kind == "reason":
-                    found = len(target) > 20
-                else:
-                    name, inside = self.place_of(target)
-                    found = name not in places or places[name].holds(kind, inside)
-                if not found:
+                    if len(target) <= 20:
+                        wrong.append(f"{line.id} has a reason of {len(target)} letters, too short to be one: {target}")
+                elif name in places and not places[name].holds(kind, inside):
                     wrong.append(f"{line.id} points to {kind}:{target}, which does not exist")
         return wrong
+
+    def left_out(self) -> list[str]:
+        """Claims, figures and errata to which no line of an inventory points: this room's, or of another one."""
+        treated = [found for found in {**rooms(), self.name: self}.values() if found.inventory]
+        if not any(found.paper == self.paper for found in treated):
+            return []  # the room of the paper that a study treats is absent
+        pointed = {
+            (kind, *found.place_of(target))
+            for found in treated
+            for line in found.inventory
+            for kind, target in line.points_to
+        }
+        made = [("claim", one.name) for one in self.claims] + [("figure", name) for name in self.figures]
+        made += [("erratum", one.name) for one in self.errata]
+        return [
+            f"no line of inventory.tsv points to {kind}:{name}"
+            for kind, name in made
+            if (kind, self.name, name) not in pointed
+        ]
 
     def place_of(self, target: str) -> tuple[str, str]:
         """The room that a pointer of this one leads to, and what it means there."""
@@ -242,6 +279,7 @@ def room(name: str) -> Room:
         return room_of(subject_type(name))
     found = rooms()
     if name not in found:
+        subject_type(name)  # says why, if its package cannot be loaded
         raise unknown("system", name, found)
     return found[name]
 

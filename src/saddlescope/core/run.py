@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .errors import unknown
 from .stage import Prediction, Stage
 from .strict import strict
 from .subject import Face
@@ -48,6 +49,8 @@ class Run:
 
     def series(self, name: str) -> np.ndarray:
         """An observable, or a coordinate, over time."""
+        if name not in self.trajectory.variables:
+            raise unknown("observable", name, map(str, self.trajectory.variables))
         return self.trajectory[name].values
 
     def at(self, name: str, moment: float) -> np.ndarray:

@@ -162,7 +162,7 @@ def errata(rows: Sequence[dict[str, Any]]) -> Rows:
         block = Table.grid(padding=(0, 2))
         block.add_column(style="dim")
         block.add_column(overflow="fold")
-        block.add_row("", f"[bold]{escape(row['where'])}[/], {row['severity']}", style="not dim")
+        block.add_row("", f"[bold]{escape(row['where'])}[/], {row['severity']} ({row['name']})", style="not dim")
         for name, text in lines:
             block.add_row(name, escape(text))
         parts += [block, ""]
@@ -311,9 +311,9 @@ def checks(reports: Sequence[Any]) -> Rows:
     for name in dict.fromkeys(report.check for report in reports):
         row = {report.preset: signs[report.outcome] for report in reports if report.check == name}
         table.add_row(name, *(row[preset] for preset in presets))
-    words = []
-    for outcome in ("not applicable", "failed"):
-        for report in reports:
-            if report.outcome == outcome:
-                words.append(f"{outcome}: {report.check}, {report.preset}: {report.reason}")
+    said: dict[tuple[str, str, str], list[str]] = {}
+    for report in sorted(reports, key=lambda report: report.outcome == "failed"):
+        if report.reason:
+            said.setdefault((report.outcome, report.check, report.reason), []).append(report.preset)
+    words = [f"{outcome}: {check} ({', '.join(where)}): {reason}" for (outcome, check, reason), where in said.items()]
     return Rows([report.to_dict() for report in reports], [table, *words])

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from saddlescope.core.claim import judge
+from saddlescope.core.errors import told_with_place
 from saddlescope.core.parts import (
     Descent,
     ExactDescent,
@@ -116,6 +117,19 @@ def same_seed_same_arrays(system: System) -> None:
     moves = fields_of_the_start(first.frame)
     frames = [[part for name, part in _fields(start.frame) if name not in moves] for start in (first, other)]
     assert deviation(*frames) == 0.0, "the seed moves the frame: only initial weights may depend on it"
+
+
+@check(FROM_START)
+def observables_are_what_measure_returns(system: System) -> None:
+    start = system.start(0)
+    found, declared = system.measure(system.view(start.point, start.frame), start.frame), system.measured()
+    for name in declared.keys() - found.keys():
+        raise AssertionError(f"`observables` declares {name!r}, but `measure` does not return it")
+    for name in found.keys() - declared.keys():
+        raise AssertionError(f"`measure` returns {name!r}, which `observables` does not declare")
+    for name, dims in declared.items():
+        shape = np.shape(found[name])
+        assert len(shape) == len(dims), f"{name!r} has the dimensions {dims}, but `measure` returns the shape {shape}"
 
 
 @check(Flow, Descent, long=True)
@@ -444,18 +458,25 @@ def supported_claims_can_lose(system: System) -> None:
     if not claims:
         raise NotApplicable("makes no claims on a flow")
     found = run(system, "flow", 0)
-    alone = [claim.of_one_run() for claim in claims]
-    supported = [claim for claim in alone if judge(claim, [found]).verdict == "supported"]
+    supported = []
+    for claim in (claim.of_one_run() for claim in claims):
+        try:
+            supported += [claim] if judge(claim, [found]).verdict == "supported" else []
+        except Exception as error:
+            raise AssertionError(f"claim {claim.name}: {told_with_place(error)}") from error
     assert supported, "no claim is supported by the tiny run"
     for claim in survivors(supported, [found]):
-        raise AssertionError(f"claim {claim.name} survives every sabotage of its run: it cannot lose")
+        raise AssertionError(
+            f"claim {claim.name} survives every sabotage of its run, so it cannot lose: tighten its bound, or measure "
+            "what learning changes"
+        )
 
 
 @check()
 def room_is_complete(system: System) -> None:
-    """The inventory points to what exists, and so do claims and figures."""
+    """All files can be loaded, all names lead somewhere, and the inventory names every claim, figure and erratum."""
     room = room_of(type(system))
-    wrong = room.astray() + room.adrift()
+    wrong = room.broken or room.adrift() + room.astray() + (room.left_out() if room.inventory else [])
     assert not wrong, "; ".join(wrong)
     if not room.inventory:
         raise NotApplicable("its room declares no inventory.tsv")

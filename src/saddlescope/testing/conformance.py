@@ -105,8 +105,9 @@ def check_system(kind: type[Subject] | str, tick: Tick = silent) -> list[Report]
     for number, (preset, one) in enumerate(itertools.product(presets, checks)):
         tick(number / len(presets) / len(checks), f"{preset}: {one.name}")
         broken = [known.check for known in reports if known.preset == preset and known.outcome == "failed"]
-        if one.long and broken:
-            reports.append(Report(kind.name, preset, one.name, "not applicable", f"first mend: {broken[0]}"))
+        first = next((name for name in broken if _checks[name].needs), "")  # the others are about its room
+        if one.long and first:
+            reports.append(Report(kind.name, preset, one.name, "not applicable", f"waits for: {first}"))
         else:
             reports.append(run_check(one, kind(kind.preset(preset)), preset))
     return reports
