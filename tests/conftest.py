@@ -14,6 +14,7 @@ import subprocess
 import sys
 import types
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,31 +31,22 @@ os.environ[FOLDER] = str(CACHE)
 keep_compiled()
 
 import saddlescope.core.precision  # noqa: E402, F401  (networks called directly are 64 bits too, whatever ran before)
-from saddlescope.core.files import lock, write_whole  # noqa: E402
+from saddlescope import cli  # noqa: E402
+from saddlescope.core import registry  # noqa: E402
+from saddlescope.core.files import lock  # noqa: E402
 from saddlescope.testing.sabotage import survivors  # noqa: E402
 
+from .packages import install  # noqa: E402
 
-def _install_squares() -> None:
-    """As pip would: an entry point of an installed package, which subprocesses and workers find too."""
-    site = CACHE / "site"
-    about = site / "squares-1.dist-info"
-    files = {
-        about / "METADATA": "Metadata-Version: 2.1\nName: squares\nVersion: 1\n",
-        about / "entry_points.txt": "[saddlescope.systems]\nsquares = saddlescope.templates.squares\n",
-    }
-    for path, text in files.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, lambda partial, text=text: partial.write_text(text))
-    sys.path.insert(0, str(site))
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH", "")]))
-
-
-_install_squares()
+# Found by subprocesses and workers too.
+install(CACHE / "site", "squares", module="saddlescope.templates.squares")
+sys.path.insert(0, str(CACHE / "site"))
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [sys.path[0], os.environ.get("PYTHONPATH", "")]))
 
 
 def example_code() -> str:
     """The system that CONTRIBUTING.md prints."""
-    return re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.S)[0]
+    return re.findall(r"```python\n(from .*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.S)[0]
 
 
 def _module_from_contributing() -> types.ModuleType:
@@ -65,6 +57,13 @@ def _module_from_contributing() -> types.ModuleType:
 
 
 EXAMPLE = _module_from_contributing()
+
+
+def printed(*command: str | Path, at: Path | None = None, **settings: Any) -> str:
+    """What a program prints that succeeds. settings: as of `subprocess.run`."""
+    done = subprocess.run(command, cwd=at, capture_output=True, text=True, **settings)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def expected_of(room) -> types.ModuleType | None:
@@ -116,11 +115,8 @@ def quick(request):
     with lock(CACHE / "quick.lock", wait=True):
         if not (out / "runs").is_symlink():
             (out / "runs").symlink_to(runs)
-        done = subprocess.run(
-            [sys.executable, "-m", *commands[request.param]], cwd=ROOT, capture_output=True, text=True
-        )
-    assert done.returncode == 0, done.stderr
-    return out, json.loads(done.stdout), brief() if request.param == "brief" else choose()
+        said = printed(sys.executable, "-m", *commands[request.param], at=ROOT)
+    return out, json.loads(said), brief() if request.param == "brief" else choose()
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -136,6 +132,55 @@ def little_memory():
 def squares():
     """The system that CONTRIBUTING.md prints, with its tiny preset."""
     return EXAMPLE.Squares(EXAMPLE.Squares.preset("tiny"))
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """A folder whose packages are installed while a test runs."""
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path / "site")])
+    yield tmp_path / "site"
+    registry.forget()
+
+
+@pytest.fixture
+def call(capsys):
+    """Exit code, stdout and stderr of a command."""
+
+    def run(*arguments: str | Path) -> tuple[int, str, str]:
+        code = cli.run([str(argument) for argument in arguments])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+@pytest.fixture
+def refusal(call):
+    """Stderr of a command that must be refused: with exit code 2, and nothing on stdout."""
+
+    def run(*arguments: str | Path) -> str:
+        code, out, err = call(*arguments)
+        assert (code, out) == (2, ""), err
+        return err
+
+    return run
+
+
+@pytest.fixture
+def answer(call):
+    """What a command that succeeds prints with --json."""
+
+    def ask(*arguments: str | Path) -> Any:
+        code, out, told = call(*arguments, "--json")
+        assert code == 0, told
+        return json.loads(out)
+
+    return ask
+
+
+@pytest.fixture(scope="session")
+def torch():
+    return pytest.importorskip("torch")
 
 
 @pytest.fixture(scope="session")

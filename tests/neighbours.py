@@ -23,6 +23,10 @@ def tiny(kind: Any = Squares, **fields: Any) -> Any:
     return kind(kind.preset("tiny").replace(**fields))
 
 
+def times(stages) -> list[float]:
+    return [stage.time for stage in stages]
+
+
 class PairsTraining(ss.ExactDescent, ss.HasSamples, ss.HasFreshData):
     def loss(self, weights, frame, batch=None, key=None):
         targets = frame.p if batch is None else batch.p

@@ -40,3 +40,9 @@ def planted(rng, *, shapes, ranks=(1, 4, 8, 32), formats=tuple(FORMATS), sizes=(
     values *= size * np.linalg.norm(weights) / np.linalg.norm(values)
     before, after = (array.astype(FORMATS[name]) for array in (weights, weights + (left * values) @ right.T))
     return Planted(before, after, values, rank, f"{m}x{n} {kind} {name} rank {rank} size {size:.1e}")
+
+
+def plain(rng, shape: tuple[int, int], rank: int, size: float) -> Planted:
+    """One draw of a Gaussian matrix in bfloat16."""
+    given = {"formats": ("bfloat16",), "kinds": ("gaussian",)}
+    return planted(rng, shapes=(shape,), ranks=(rank,), sizes=(size, size), **given)

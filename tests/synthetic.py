@@ -3,9 +3,6 @@ and a figure. Its runs take as long as `DROPS_PAUSE` says, so that they can be d
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 RUNS = 24
 
 PARTS = {
@@ -60,14 +57,4 @@ def draw(axes, results):
 
 FIGURES = (Figure("1", "Losses", "Fig. 1", "The loss.", "It falls.", ("drops",), draw),)
 """,
-    "drops-1.dist-info/METADATA": "Metadata-Version: 2.1\nName: drops\nVersion: 1\n",
-    "drops-1.dist-info/entry_points.txt": "[saddlescope.systems]\ndrops = drops\n",
 }
-
-
-def install(place: Path, squares: str, **settings: str) -> dict[str, str]:
-    """Write the package; the environment in which it is found. squares: the system's own code."""
-    for name, text in {**PARTS, "drops/squares.py": squares}.items():
-        (place / name).parent.mkdir(parents=True, exist_ok=True)
-        (place / name).write_text(text)
-    return {**os.environ, "PYTHONPATH": str(place), **settings}

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import re
-import subprocess
 import sys
 import types
 from functools import cache
@@ -15,19 +13,11 @@ import numpy as np
 import pytest
 
 from saddlescope.core.errors import BadArgument
-from saddlescope.show.change import (
-    change_page,
-    kind_of,
-    kinds_of,
-    lora_code,
-    percent,
-    rank_grid,
-    short,
-    tint,
-    write_change_page,
-)
+from saddlescope.show import change
+from saddlescope.show.change import change_page, kind_of, kinds_of, lora_code, percent, rank_grid, short, tint
 
 from .browser import opens_well
+from .conftest import printed
 from .test_page import Reader
 
 HOSTILE = "h.0.<script>alert('$x^2$')</script>&\"{{ 7 * 7 }}.weight"
@@ -118,6 +108,7 @@ def variants() -> dict[str, dict[str, Any]]:
     kept = ("name", "shape", "dtype", "singular_values", "entropy_rank_bounds", "residual_energy", "remark")
     unknown = {name: value if name in kept else None for name, value in module("h.0.q.weight").items()}
     return {
+        "sample": sample(),
         "plain": plain,
         "without lora": {key: value for key, value in plain.items() if key != "lora"},
         "adapter": adapter(),
@@ -155,11 +146,6 @@ def variant(name: str) -> str:
     return change_page(VARIANTS[name])
 
 
-@pytest.fixture(scope="module")
-def page() -> str:
-    return change_page(sample())
-
-
 @pytest.mark.parametrize("name", VARIANTS)
 @pytest.mark.filterwarnings("error")
 def test_every_variant_has_a_whole_page(name):
@@ -174,8 +160,8 @@ def test_every_variant_has_a_whole_page(name):
         assert one["name"] in reader.text
 
 
-def test_facts_are_on_the_page(page):
-    text = text_of(page)
+def test_facts_are_on_the_page():
+    text = text_of(variant("sample"))
     headline = "The change of 6 matrices has a median rank of 3 above rounding (of 48); its stable rank is 1.4; "
     assert headline + "a random change of the same size would have 14. Relative change 1.2%." in text
     assert "Medians over the 6 matrices that changed; 1 did not." in text
@@ -235,7 +221,8 @@ def test_missing_values_are_dashes():
     assert '<td class="none">–</td>' in page
 
 
-def test_long_tables_are_folded(page):
+def test_long_tables_are_folded():
+    page = variant("sample")
     assert '<table class="modules"' in page and "<details>" not in page.split('id="modules"')[1]
     assert "<details>" in variant("many").split('id="modules"')[1]
 
@@ -247,24 +234,22 @@ def test_names_are_text_only():
     assert "<title>&lt;b&gt;title&lt;/b&gt;</title>" in page
 
 
-def test_same_bytes_in_another_process_and_data_untouched(page, tmp_path):
+def test_same_bytes_in_another_process_and_data_untouched(tmp_path):
     data = sample()
-    before = copy.deepcopy(data)
-    assert change_page(data) == page
-    assert data == before
+    assert change_page(data) == variant("sample")
+    assert data == sample()
     (tmp_path / "found.json").write_text(json.dumps(data))
     script = (
         "import json, pathlib, sys; from saddlescope.show.change import write_change_page; "
         "write_change_page(pathlib.Path(sys.argv[2]), json.load(open(sys.argv[1])))"
     )
-    there = tmp_path / "page.html"
-    subprocess.run([sys.executable, "-c", script, tmp_path / "found.json", there], check=True)
-    assert there.read_text(encoding="utf-8") == page
+    printed(sys.executable, "-c", script, tmp_path / "found.json", tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text(encoding="utf-8") == variant("sample")
 
 
 def test_only_html_is_written(tmp_path):
     with pytest.raises(BadArgument, match=r"page\.png: its name must end in \.html"):
-        write_change_page(tmp_path / "page.png", sample())
+        change.write_change_page(tmp_path / "page.png", sample())
     assert not list(tmp_path.iterdir())
 
 
@@ -306,12 +291,9 @@ def test_experts_of_a_layer_share_a_cell_and_twins_keep_their_names():
     assert [[cell and cell["text"] for cell in row["cells"]] for row in grid["rows"]] == [["4", None], [None, "3"]]
 
 
-def test_ink_can_be_read():
-    assert tint(0.0)[1] != tint(1.0)[1]
+def test_tints_and_short_numbers():
+    assert tint(0.0)[1] != tint(1.0)[1]  # ink that can be read on each
     assert tint(-1.0) == tint(0.0) and tint(7.0) == tint(1.0)
-
-
-def test_short_numbers():
     values = (0, 4e-5, 0.004, 0.04, 0.29, 0.999, 6.84, 9.96, 309.2, None, float("inf"), np.float64(2.0))
     texts = ["0", "4\u00a0×\u00a010⁻⁵", "0.004", "0.04", "0.29", "1.0", "6.8", "10", "309", "–", "∞", "2.0"]
     assert [short(value) for value in values] == texts

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,9 @@ from saddlescope.lab.ensemble import _together
 from saddlescope.lab.run import all_at_once, run
 from saddlescope.templates.squares import Squares
 
+from .conftest import printed
+from .packages import write
+
 TINY: dict[str, Any] = {name: kind(kind.preset("tiny")) for name, kind in subject_types().items()}
 
 
@@ -32,18 +34,15 @@ def below(folder, files):
 ROOTS = {
     "system": (
         "templates/squares/system.py",
-        "dynamics/train.py",
-        "dynamics/flow.py",
-        "dynamics/ensemble.py",
         "lab/run.py",
+        *(f"dynamics/{one}.py" for one in ("train", "flow", "ensemble")),
     ),
-    "study": ("studies/stroll.py", "dynamics/own_loop.py", "lab/run.py"),
+    "study": ("studies/stroll.py", "lab/run.py", "dynamics/own_loop.py"),
 }
 
 STROLL = """
-from saddlescope.core.parts import OwnLoop, part
+from saddlescope.core.parts import OwnLoop
 from saddlescope.core.spec import Parameters
-from saddlescope.core.subject import Subject
 from saddlescope.core.trajectory import build_trajectory
 
 
@@ -53,38 +52,19 @@ class Strolling(OwnLoop):
 """
 
 EDITS = {
-    # file: whether runs of squares and of a study change with it
-    "analysis/stages.py": (True, True),
-    "lab/run.py": (True, True),
-    "lab/stages.py": (True, True),
-    "core/precision.py": (True, False),
-    "core/spec.py": (True, True),
-    "core/trajectory.py": (True, True),
-    "numerics/lanes.py": (True, False),
-    "dynamics/train.py": (True, False),
-    "dynamics/diffrax_backend.py": (True, False),
-    "templates/squares/data.py": (True, False),
-    "templates/squares/network.py": (True, False),
-    "templates/squares/prediction.py": (True, False),
-    "dynamics/own_loop.py": (False, True),
-    "watch/measure.py": (False, True),
-    "spectra/factored.py": (False, True),
-    "templates/squares/evidence/claims.py": (False, False),
-    "templates/squares/evidence/measures.py": (False, False),
-    "templates/squares/evidence/errata.py": (False, False),
-    "templates/squares/evidence/figures.py": (False, False),
-    "templates/squares/evidence/experiments.py": (False, False),
-    "templates/squares/inventory.tsv": (False, False),
-    "watch/report.py": (False, False),
-    "show/page.py": (False, False),
-    "show/style.py": (False, False),
-    "lab/store.py": (False, False),
-    "lab/report.py": (False, False),
-    "core/claim.py": (False, False),
-    "testing/checks.py": (False, False),
-    "cli.py": (False, False),
-    "__init__.py": (False, False),
+    "runs of squares and of a study": """
+        analysis/stages.py lab/run.py lab/stages.py core/spec.py core/trajectory.py""",
+    "runs of squares": """
+        core/precision.py numerics/lanes.py dynamics/train.py dynamics/diffrax_backend.py templates/squares/data.py
+        templates/squares/network.py templates/squares/prediction.py""",
+    "runs of a study": "dynamics/own_loop.py watch/measure.py spectra/factored.py",
+    "nothing": """
+        templates/squares/evidence/claims.py templates/squares/evidence/measures.py
+        templates/squares/evidence/errata.py templates/squares/evidence/figures.py
+        templates/squares/evidence/experiments.py templates/squares/inventory.tsv watch/report.py show/page.py
+        show/style.py lab/store.py lab/report.py core/claim.py testing/checks.py cli.py __init__.py""",
 }
+"""What changes with an edit of which files."""
 
 
 @pytest.fixture
@@ -106,13 +86,13 @@ def test_edits_change_the_runs_that_they_may_change_and_no_others(copy):
         return [hash_of(closure([copy / root for root in roots])) for roots in ROOTS.values()]
 
     before = digests()
-    for place, expected in EDITS.items():
-        file = copy / place
-        text = file.read_text()
-        file.write_text(text + "\n# edited\n")
-        changed = tuple(now != then for now, then in zip(digests(), before, strict=True))
-        file.write_text(text)
-        assert changed == expected, place
+    for changing, files in EDITS.items():
+        for file in map(copy.joinpath, files.split()):
+            text = file.read_text()
+            file.write_text(text + "\n# edited\n")
+            changed = [now != then for now, then in zip(digests(), before, strict=True)]
+            file.write_text(text)
+            assert changed == ["squares" in changing, "study" in changing], file
     assert digests() == before
 
 
@@ -137,10 +117,7 @@ def test_the_way_to_the_package_does_not_matter(tmp_path):
     code = "from saddlescope.lab.closure import sources\nfrom saddlescope.templates.squares import Squares\n"
     code += "print(sources(Squares()))"
     through_the_link = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=through_the_link, capture_output=True, text=True, cwd=tmp_path
-    )
-    assert done.stdout.strip() == sources(Squares()), done.stderr
+    assert printed(sys.executable, "-c", code, at=tmp_path, env=through_the_link).strip() == sources(Squares())
 
 
 # ---- of every room ---------------------------------------------------------------------------------------
@@ -201,15 +178,11 @@ def test_everything_that_is_executed_counts(name, face):
 
 def test_a_plug_in_counts_with_its_package_and_no_library(tmp_path):
     place = tmp_path / "site-packages" / "mylab"
-    place.mkdir(parents=True)
-    (place / "__init__.py").write_text("")
-    (place / "system.py").write_text(
+    system = (
         "import numpy\nimport mylab.helper\nfrom saddlescope.templates.squares import Squares\n"
         "from . import claims\n\n\nclass Mine(Squares):\n    name = 'mine'\n"
     )
-    (place / "helper.py").write_text("")
-    (place / "claims.py").write_text("")
-    (tmp_path / "site-packages" / "numpy.py").write_text("")
+    write(place, {"__init__.py": "", "system.py": system, "helper.py": "", "claims.py": "", "../numpy.py": ""})
     files = closure([place / "system.py"])
     assert {file for file in files if not file.is_relative_to(OURS)} == {place / "system.py", place / "helper.py"}
     assert OURS / "templates" / "squares" / "system.py" in files
@@ -219,12 +192,8 @@ def test_a_plug_in_counts_with_its_package_and_no_library(tmp_path):
 def test_what_is_imported_from_a_package_itself_counts(tmp_path, name):
     """Whatever the package is called: one's own project may well end in a word for analysis."""
     place = tmp_path / name
-    (place / "evidence").mkdir(parents=True)
-    (place / "__init__.py").write_text("RATE = 1\n")
-    (place / "theory.py").write_text("X = 1\n")
-    (place / "my_figures.py").write_text("")
-    (place / "evidence" / "__init__.py").write_text("")
-    (place / "evidence" / "tables.py").write_text("Y = 1\n")
+    write(place, {"__init__.py": "RATE = 1\n", "theory.py": "X = 1\n", "my_figures.py": ""})
+    write(place / "evidence", {"__init__.py": "", "tables.py": "Y = 1\n"})
     system = place / "system.py"
 
     def found():

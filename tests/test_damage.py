@@ -30,31 +30,44 @@ def sound(tmp_path_factory):
     return store
 
 
+@pytest.fixture
+def store(sound, tmp_path):
+    """A copy of them, to be damaged."""
+    shutil.copytree(sound.root, tmp_path / "runs")
+    return Store(tmp_path / "runs")
+
+
 def files_in(folder):
     return sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+
+
+def some_file(folder, rng, *, filled=False):
+    return rng.choice([path for path in files_in(folder) if path.stat().st_size or not filled])
+
+
+def flipped(content: bytes, place: int, bit: int) -> bytes:
+    return content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :]
 
 
 # ---- one damage each -------------------------------------------------------------------------------------
 
 
 def flip(folder, rng, _):
-    path = rng.choice([path for path in files_in(folder) if path.stat().st_size])
-    content = bytearray(path.read_bytes())
-    content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
-    path.write_bytes(content)
+    path = some_file(folder, rng, filled=True)
+    path.write_bytes(flipped(path.read_bytes(), rng.randrange(path.stat().st_size), rng.randrange(8)))
 
 
 def delete(folder, rng, _):
-    rng.choice(files_in(folder)).unlink()
+    some_file(folder, rng).unlink()
 
 
 def truncate(folder, rng, _):
-    path = rng.choice([path for path in files_in(folder) if path.stat().st_size])
+    path = some_file(folder, rng, filled=True)
     path.write_bytes(path.read_bytes()[: rng.randrange(path.stat().st_size)])
 
 
 def lengthen(folder, rng, _):
-    path = rng.choice(files_in(folder))
+    path = some_file(folder, rng)
     path.write_bytes(path.read_bytes() + rng.randbytes(rng.randrange(1, 9)))
 
 
@@ -67,10 +80,9 @@ def swap(folder, rng, _):
 
 def take_from_another_run(folder, rng, other):
     """Of the same name, and another content."""
-    theirs = {path: other / path.relative_to(folder) for path in files_in(folder)}
-    differ = [path for path in theirs if path.read_bytes() != theirs[path].read_bytes()]
-    path = rng.choice(differ)
-    path.write_bytes(theirs[path].read_bytes())
+    theirs = {path: (other / path.relative_to(folder)).read_bytes() for path in files_in(folder)}
+    path = rng.choice([path for path in theirs if path.read_bytes() != theirs[path]])
+    path.write_bytes(theirs[path])
 
 
 def be_another_run(folder, rng, other):
@@ -79,7 +91,7 @@ def be_another_run(folder, rng, other):
 
 
 def directory_for_a_file(folder, rng, _):
-    path = rng.choice(files_in(folder))
+    path = some_file(folder, rng)
     path.unlink()
     path.mkdir()
 
@@ -94,39 +106,48 @@ def stray(folder, rng, _):
     place.mkdir() if rng.random() < 0.5 else place.write_text("")
 
 
-def link(folder, rng, other):
+def link(folder, rng, _):
     """Even one that leads to the same bytes: it may lead elsewhere tomorrow."""
-    path = rng.choice(files_in(folder))
+    path = some_file(folder, rng)
+    path.symlink_to(path.rename(folder.with_name(f".{folder.name}-elsewhere")))
+
+
+def link_to_nowhere(folder, rng, _):
+    path = some_file(folder, rng)
     path.unlink()
-    path.symlink_to(rng.choice([other / path.relative_to(folder), folder / "nowhere", path]))
+    path.symlink_to(rng.choice([folder / "nowhere", path]))
 
 
-def link_the_whole(folder, rng, other):
+def link_the_whole(folder, _, other):
     shutil.rmtree(folder)
-    folder.symlink_to(rng.choice([other, folder, folder.parent]))
+    folder.symlink_to(other)
+
+
+def loop(folder, *_):
+    shutil.rmtree(folder)
+    folder.symlink_to(folder)
+
+
+def file_for_the_whole(folder, *_):
+    shutil.rmtree(folder)
+    folder.write_text("")
+
+
+def nest(folder, *_):
+    """Deeper than Python reads."""
+    (folder / SEAL).write_text("[" * 100_000)
 
 
 def pipe(folder, rng, _):
     """Reading one would wait for ever."""
-    path = rng.choice(files_in(folder))
+    path = some_file(folder, rng)
     path.unlink()
     os.mkfifo(path)
 
 
 DAMAGES = [
-    flip,
-    delete,
-    truncate,
-    lengthen,
-    swap,
-    take_from_another_run,
-    be_another_run,
-    directory_for_a_file,
-    remove_a_directory,
-    stray,
-    link,
-    link_the_whole,
-    pipe,
+    *(flip, delete, truncate, lengthen, swap, take_from_another_run, link, link_to_nowhere, pipe),
+    *(be_another_run, directory_for_a_file, remove_a_directory, stray, link_the_whole, loop, file_for_the_whole, nest),
 ]
 
 
@@ -142,9 +163,7 @@ def snapshot(folder):
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
-def test_damage_is_noticed_and_the_run_made_again(sound, tmp_path, damage, seed):
-    store = Store(tmp_path / "runs")
-    shutil.copytree(sound.root, store.root)
+def test_damage_is_noticed_and_the_run_made_again(sound, store, damage, seed):
     folder, other = store.folder(ASKED), store.folder(OTHER)
     before, expected = snapshot(folder), sound.load(ASKED)[0].to_dict()
     damage(folder, random.Random(f"{damage.__name__} {seed}"), other)
@@ -159,28 +178,21 @@ def test_damage_is_noticed_and_the_run_made_again(sound, tmp_path, damage, seed)
     assert store.load(OTHER)[0].to_dict() == sound.load(OTHER)[0].to_dict()
 
 
-def test_checksums_that_are_a_pipe_are_not_waited_for(tmp_path):
-    (tmp_path / "file").write_bytes(b"content")
-    seal(tmp_path, "a")
-    (tmp_path / SEAL).unlink()
-    os.mkfifo(tmp_path / SEAL)
-    with pytest.raises(ValueError, match="no plain file"):
-        read_sealed(tmp_path, "a")
-
-
-def test_what_file_managers_leave_is_no_damage(sound, tmp_path):
-    store = Store(tmp_path / "runs")
-    shutil.copytree(sound.root, store.root)
+def test_what_file_managers_leave_is_no_damage(sound, store):
     (store.folder(ASKED) / ".DS_Store").write_text("")
     (store.folder(ASKED) / "trajectory.zarr" / ".ipynb_checkpoints").mkdir()
     assert store.load(ASKED)[0].to_dict() == sound.load(ASKED)[0].to_dict()
 
 
-def test_a_seal_is_of_this_folder_alone(tmp_path):
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "file").write_bytes(b"content")
-    seal(tmp_path / "a", "a")
-    assert read_sealed(tmp_path / "a", "a") == {"file": b"content"}
-    assert json.loads((tmp_path / "a" / SEAL).read_text())["name"] == "a"
+def test_a_seal_is_of_this_folder_alone_and_no_pipe(tmp_path):
+    """Reading a pipe would wait for ever."""
+    (tmp_path / "file").write_bytes(b"content")
+    seal(tmp_path, "a")
+    assert read_sealed(tmp_path, "a") == {"file": b"content"}
+    assert json.loads((tmp_path / SEAL).read_text())["name"] == "a"
     with pytest.raises(ValueError, match="holds a"):
-        read_sealed(tmp_path / "a", "b")
+        read_sealed(tmp_path, "b")
+    (tmp_path / SEAL).unlink()
+    os.mkfifo(tmp_path / SEAL)
+    with pytest.raises(ValueError, match="no plain file"):
+        read_sealed(tmp_path, "a")

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from saddlescope import cli
 from saddlescope.checkpoints.advice import advise
 from saddlescope.checkpoints.diff import diff
 from saddlescope.checkpoints.extract import extract
@@ -20,30 +19,12 @@ from saddlescope.checkpoints.match import matched_names
 from saddlescope.core.errors import BadArgument
 from saddlescope.spectra.matrix import MatrixChange
 
-from .planted import FORMATS, planted
+from .models import MODELS, dense_products, tiny
+from .planted import FORMATS, plain
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 peft = pytest.importorskip("peft")
-transformers.logging.set_verbosity_error()
-
-MODELS = {
-    "gpt2": lambda: transformers.GPT2LMHeadModel(
-        transformers.GPT2Config(
-            n_layer=2, n_embd=48, n_head=4, vocab_size=101, n_positions=32, bos_token_id=0, eos_token_id=0
-        )
-    ),
-    "llama": lambda: transformers.LlamaForCausalLM(
-        transformers.LlamaConfig(
-            num_hidden_layers=2,
-            hidden_size=48,
-            intermediate_size=80,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            vocab_size=101,
-        )
-    ),
-}
 
 
 def weights_of(model):
@@ -51,15 +32,14 @@ def weights_of(model):
 
 
 def from_folder(family, folder):
-    return type(MODELS[family]()).from_pretrained(folder)
+    return getattr(transformers, MODELS[family][0]).from_pretrained(folder)
 
 
-@pytest.fixture(scope="module", params=list(MODELS))
+@pytest.fixture(scope="module", params=["gpt2", "llama"])
 def pair(request, tmp_path_factory):
     """A base, the same after a change of every tensor, and both folders."""
-    torch.manual_seed(0)
     folder = tmp_path_factory.mktemp(request.param)
-    model = MODELS[request.param]()
+    model = tiny(request.param)
     model.save_pretrained(folder / "base")
     before = weights_of(model)
     with torch.no_grad():
@@ -73,21 +53,42 @@ def pair(request, tmp_path_factory):
     return request.param, folder, before, weights_of(model)
 
 
-def run(capsys, *arguments):
-    code = cli.run([str(argument) for argument in arguments])
-    printed = capsys.readouterr()
-    return code, printed.out, printed.err
+def draw(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+@pytest.fixture
+def ends(tmp_path):
+    """Two files that hold these tensors."""
+
+    def write(base, tuned):
+        files = [tmp_path / "base.safetensors", tmp_path / "tuned.safetensors"]
+        for file, tensors in zip(files, (base, tuned), strict=True):
+            save_file(tensors, file)
+        return files
+
+    return write
+
+
+def adapted(model, targets, drawn, **options):
+    """With a LoRA whose factors B, which PEFT leaves at zero, are `drawn`."""
+    transposed = model.config.model_type == "gpt2"
+    model = peft.get_peft_model(model, peft.LoraConfig(target_modules=targets, fan_in_fan_out=transposed, **options))
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "lora_B" in name:
+                parameter.copy_(drawn(parameter))
+    return model
 
 
 # ---- what is found ---------------------------------------------------------------------------------------
 
 
-def test_modules_and_heads_against_dense(pair, capsys):
+def test_modules_and_heads_against_dense(pair, answer):
     """Singular values of every matrix and every head's product to 1e-12 of the largest; fields as designed."""
     family, folder, before, after = pair
-    code, out, _ = run(capsys, "diff", folder / "base", folder / "tuned", "--json")
-    found = json.loads(out)
-    assert code == 0 and found["family"] == family
+    found = answer("diff", folder / "base", folder / "tuned")
+    assert found["family"] == family
     assert set(found) == {"base", "tuned", "family", "notes", "modules", "heads", "lora"}
     stored = load_file(folder / "base" / "model.safetensors")
     assert {module["name"] for module in found["modules"]} == {name for name in stored if stored[name].ndim == 2}
@@ -111,29 +112,24 @@ def test_modules_and_heads_against_dense(pair, capsys):
 
 def dense_ov(family, weights, layer, head):
     if family == "gpt2":
-        fused = weights[f"transformer.h.{layer}.attn.c_attn.weight"].numpy()
-        value = fused[:, 96 + 12 * head : 96 + 12 * (head + 1)]
-        output = weights[f"transformer.h.{layer}.attn.c_proj.weight"].numpy()[12 * head : 12 * (head + 1)]
-        return value @ output
+        return dense_products(weights, 4)[layer, 1, head]
     prefix = f"model.layers.{layer}.self_attn"
     value = weights[f"{prefix}.v_proj.weight"].numpy()[12 * (head // 2) : 12 * (head // 2 + 1)].T
     return value @ weights[f"{prefix}.o_proj.weight"].numpy()[:, 12 * head : 12 * (head + 1)].T
 
 
-def test_table_notes_and_files(pair, tmp_path, capsys):
+def test_table_notes_and_files(pair, tmp_path, call):
     family, folder, _, _ = pair
-    files = [tmp_path / name for name in ("rows.csv", "rows.parquet", "page.html")]
-    code, out, _ = run(
-        capsys, "diff", folder / "base", folder / "tuned", "--out", files[0], "--report", files[2], "--lora"
-    )
+    command = ["diff", folder / "base", folder / "tuned", "--out"]
+    code, out, _ = call(*command, tmp_path / "rows.csv", "--report", tmp_path / "page.html", "--lora")
     assert code == 0
     assert "above floor" in out and "LoRA ranks" in out and "vectors (biases" in out
     assert ("RoPE" in out) == (family == "llama")
-    assert files[0].read_text().splitlines()[0].startswith("row,name,dtype,relative_change")
-    assert "<svg" in files[2].read_text()
+    assert (tmp_path / "rows.csv").read_text().startswith("row,name,dtype,relative_change")
+    assert "<svg" in (tmp_path / "page.html").read_text()
     pyarrow = pytest.importorskip("pyarrow.parquet")
-    assert run(capsys, "diff", folder / "base", folder / "tuned", "--out", files[1])[0] == 0
-    rows = pyarrow.read_table(files[1]).to_pylist()
+    assert call(*command, tmp_path / "rows.parquet")[0] == 0
+    rows = pyarrow.read_table(tmp_path / "rows.parquet").to_pylist()
     assert {row["row"] for row in rows} == {"module", "head"}
     assert len(rows[0]["singular_values"]) == 48
 
@@ -146,43 +142,28 @@ def test_names_under_another_prefix():
     assert matched_names(base, ["other.weight"]) == {}
 
 
-def test_odd_tensors_are_listed_never_fatal(tmp_path, capsys):
+def test_odd_tensors_are_listed_never_fatal(ends):
     """Resized embeddings, experts in a stack, kernels, vectors, buffers, tensors that only one end has."""
-    rng = np.random.default_rng(0)
-
-    def normal(*shape):
-        return rng.normal(size=shape).astype(np.float32)
-
     base = {
-        "wte.weight": normal(30, 8),
-        "mlp.experts.up": normal(3, 8, 12),
-        "conv.weight": normal(6, 3, 2, 2),
-        "norm.weight": normal(8),
+        "wte.weight": draw(30, 8),
+        "mlp.experts.up": draw(3, 8, 12),
+        "conv.weight": draw(6, 3, 2, 2),
+        "norm.weight": draw(8),
         "mask": np.ones((1, 1, 8, 8), np.float32),
         "ids": np.arange(12).reshape(3, 4),
-        "old.weight": normal(4, 4),
-        "shape.weight": normal(4, 6),
+        "old.weight": draw(4, 4),
+        "shape.weight": draw(4, 6),
     }
-    tuned = {name: array + (normal(*array.shape) if array.dtype.kind == "f" else 0) for name, array in base.items()}
-    tuned["wte.weight"] = np.concatenate([tuned["wte.weight"], normal(2, 8)])
-    tuned["shape.weight"] = normal(6, 4)
+    moved = {name: array + draw(*array.shape, seed=1) for name, array in base.items() if name != "ids"}
+    tuned = {**moved, "ids": base["ids"], "shape.weight": draw(6, 4), "lm_head.weight": draw(30, 8)}
+    tuned["wte.weight"] = np.concatenate([moved["wte.weight"], draw(2, 8)])
     del tuned["old.weight"]
-    tuned["lm_head.weight"] = normal(30, 8)
-    save_file(base, tmp_path / "base.safetensors")
-    save_file(tuned, tmp_path / "tuned.safetensors")
-    found = diff(tmp_path / "base.safetensors", tmp_path / "tuned.safetensors")
+    found = diff(*ends(base, tuned))
     experts = {f"mlp.experts.up[{number}]" for number in range(3)}
     assert {module.name for module in found.modules} == {"wte.weight", "conv.weight", *experts}
     words = "\n".join(found.notes)
-    for told in (
-        "wte.weight was resized from 30 to 32 rows",
-        "shape.weight has the shape",
-        "old.weight",
-        "lm_head.weight",
-        "no heads",
-        "vectors",
-    ):
-        assert told in words, told
+    assert "wte.weight was resized from 30 to 32 rows" in words and "shape.weight has the shape" in words
+    assert all(told in words for told in ("old.weight", "lm_head.weight", "no heads", "vectors")), words
     by_name = {module.name: module for module in found.modules}
     assert by_name["conv.weight"].shape == (6, 12) and by_name["wte.weight"].shape == (30, 8)
     exact = np.linalg.svd(tuned["mlp.experts.up"][1] - base["mlp.experts.up"][1], compute_uv=False)
@@ -192,11 +173,9 @@ def test_odd_tensors_are_listed_never_fatal(tmp_path, capsys):
     assert {"conv.weight", "mlp.experts.up[1]"} <= left_out
 
 
-def test_mixed_precision_is_told(tmp_path):
-    case = planted(np.random.default_rng(1), shapes=((64, 64),), ranks=(4,), formats=("bfloat16",), kinds=("gaussian",))
-    save_file({"a.weight": case.before}, tmp_path / "narrow.safetensors")
-    save_file({"a.weight": case.after.astype(np.float32)}, tmp_path / "wide.safetensors")
-    found = diff(tmp_path / "narrow.safetensors", tmp_path / "wide.safetensors")
+def test_mixed_precision_is_told(ends):
+    case = plain(np.random.default_rng(1), (64, 64), 4, 1e-2)
+    found = diff(*ends({"a.weight": case.before}, {"a.weight": case.after.astype(np.float32)}))
     assert found.modules[0].dtype == "bfloat16 -> float32" and found.modules[0].rank_above_floor == 4
     assert any("lie on the bfloat16 grid" in note for note in found.notes)
 
@@ -262,35 +241,12 @@ def test_extracted_adapter_is_what_was_predicted(pair, options, tmp_path):
     assert math.isclose(report["residual"], advice.residual, rel_tol=1e-5, abs_tol=1e-6 * total)
 
 
-def tiny(name):
-    """A model whose names on disk, or whose head, are a trap for adapters; and an input for it."""
-    tokens = torch.arange(12).reshape(2, 6)
-    small = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
-    if name in ("gpt2", "gpt2 as on the hub"):
-        return MODELS["gpt2"](), {"input_ids": tokens}
-    if name == "llama":
-        return MODELS["llama"](), {"input_ids": tokens}
-    if name == "vit":
-        config = transformers.ViTConfig(**small, image_size=8, patch_size=4, num_labels=3)
-        return transformers.ViTForImageClassification(config), {"pixel_values": torch.randn(2, 3, 8, 8)}
-    if name == "gpt_neox":
-        config = transformers.GPTNeoXConfig(**small, vocab_size=20)
-        return transformers.GPTNeoXForCausalLM(config), {"input_ids": tokens}
-    if name == "opt":
-        config = transformers.OPTConfig(
-            hidden_size=16, num_hidden_layers=2, num_attention_heads=2, ffn_dim=24, vocab_size=20,
-            word_embed_proj_dim=16, max_position_embeddings=20,
-        )  # fmt: skip
-        return transformers.OPTForCausalLM(config), {"input_ids": tokens}
-    config = transformers.RobertaConfig(**small, vocab_size=20, num_labels=1, type_vocab_size=1, pad_token_id=1)
-    return transformers.RobertaForSequenceClassification(config), {"input_ids": tokens + 3}
-
-
 @pytest.mark.parametrize("name", ["gpt2", "gpt2 as on the hub", "llama", "vit", "gpt_neox", "opt", "roberta"])
 def test_extracted_adapter_acts(name, tmp_path):
     """A forward pass through the adapter is that of the tuned matrices: PEFT found every module it names."""
-    torch.manual_seed(3)
-    model, inputs = tiny(name)
+    model = tiny(name.split()[0])
+    pictures = model.main_input_name == "pixel_values"
+    inputs = {"pixel_values": torch.randn(2, 3, 8, 8)} if pictures else {"input_ids": torch.arange(12).reshape(2, 6)}
     model.eval().save_pretrained(tmp_path / "base")
     if name == "gpt2 as on the hub":
         file = tmp_path / "base" / "model.safetensors"
@@ -318,10 +274,8 @@ def test_extracted_adapter_acts(name, tmp_path):
 def test_advice_is_a_lora_config(pair):
     family, folder, _, _ = pair
     lora = advise(diff(folder / "base", folder / "tuned", heads=False), energy=0.8).to_dict()
-    config = peft.LoraConfig(
-        **{name: lora[name] for name in ("r", "lora_alpha", "target_modules", "rank_pattern", "alpha_pattern")},
-        fan_in_fan_out=lora["fan_in_fan_out"],
-    )
+    fields = ("r", "lora_alpha", "target_modules", "rank_pattern", "alpha_pattern", "fan_in_fan_out")
+    config = peft.LoraConfig(**{name: lora[name] for name in fields})
     model = peft.get_peft_model(from_folder(family, folder / "base"), config)
     ranks = {
         name.removeprefix("base_model.model.").removesuffix(".lora_A.default.weight"): tensor.shape[0]
@@ -332,33 +286,28 @@ def test_advice_is_a_lora_config(pair):
 
 
 @pytest.mark.parametrize("options", [{}, {"use_rslora": True}])
-def test_adapter_alone_and_with_its_base(pair, options, tmp_path, capsys):
+def test_adapter_alone_and_with_its_base(pair, options, tmp_path, call, answer):
     """Spectrum of scaling B A without the base; the shrunken one leaves what was predicted; merged, its rank is
     found."""
     family, folder, _, _ = pair
     torch.manual_seed(1)
     targets = ["c_attn", "c_fc"] if family == "gpt2" else ["q_proj", "down_proj"]
-    config = peft.LoraConfig(r=16, lora_alpha=32, target_modules=targets, fan_in_fan_out=family == "gpt2", **options)
-    model = peft.get_peft_model(from_folder(family, folder / "base"), config)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if "lora_B" in name:
-                parameter.copy_(0.01 * torch.randn_like(parameter))
-                parameter[:, 11:] = 0  # five directions are not used
+    used = torch.arange(16) < 11  # five directions are not used
+    base_model = from_folder(family, folder / "base")
+    base = weights_of(base_model)
+    model = adapted(base_model, targets, lambda b: 0.01 * used * torch.randn_like(b), r=16, lora_alpha=32, **options)
     model.save_pretrained(tmp_path / "lora")
-    base = weights_of(from_folder(family, folder / "base"))
     merged_model = model.merge_and_unload()
     merged_model.save_pretrained(tmp_path / "merged")
     merged = weights_of(merged_model)
 
-    code, out, _ = run(capsys, "diff", tmp_path / "lora", "--json")
-    alone = json.loads(out)
-    assert code == 0 and alone["tuned"] is None and alone["heads"] == []
+    alone = answer("diff", tmp_path / "lora")
+    assert alone["tuned"] is None and alone["heads"] == []
     for module in alone["modules"]:
         assert module["rank"] == 16 and module["rank_above_floor"] == 11 and module["relative_change"] is None
         exact = torch.linalg.svdvals(merged[f"{module['name']}.weight"] - base[f"{module['name']}.weight"]).numpy()
         assert np.abs(np.array(module["singular_values"]) - exact[:16]).max() <= 1e-5 * exact[0]
-    assert "of r" in run(capsys, "diff", tmp_path / "lora")[1]
+    assert "of r" in call("diff", tmp_path / "lora")[1]
 
     by_files = diff(folder / "base", tmp_path / "merged")
     changed = {module.name: module.rank_above_floor for module in by_files.modules if module.rank_above_floor}
@@ -378,47 +327,35 @@ def test_adapter_alone_and_with_its_base(pair, options, tmp_path, capsys):
     assert math.isclose(left, advice.residual, rel_tol=1e-5)
 
 
-def test_adapter_of_a_model_that_is_renamed_in_memory(tmp_path, capsys):
+def test_adapter_of_a_model_that_is_renamed_in_memory(tmp_path, refusal):
     """PEFT knows a ViT's modules by names that its file does not have."""
-    torch.manual_seed(4)
-    model, _ = tiny("vit")
+    model = tiny("vit")
     model.save_pretrained(tmp_path / "base")
-    adapted = peft.get_peft_model(model, peft.LoraConfig(r=2, target_modules=["q_proj", "fc1"]))
-    with torch.no_grad():
-        for name, parameter in adapted.named_parameters():
-            if "lora_B" in name:
-                parameter.copy_(0.1 * torch.randn_like(parameter))
-    adapted.save_pretrained(tmp_path / "adapter")
+    model = adapted(model, ["q_proj", "fc1"], lambda b: 0.1 * torch.randn_like(b), r=2)
+    model.save_pretrained(tmp_path / "adapter")
     found = diff(tmp_path / "base", tmp_path / "adapter")
     assert {module.rank_above_floor for module in found.modules} == {2} and len(found.modules) == 4
     assert all(heads.change.rank.max() <= 2 for heads in found.heads)
-    code, _, err = run(capsys, "diff", tmp_path / "adapter", tmp_path / "base")
-    assert code == 2 and "the base comes first" in err
+    assert "the base comes first" in refusal("diff", tmp_path / "adapter", tmp_path / "base")
 
 
-def test_two_kinds_of_models_are_told_apart(tmp_path, capsys):
-    weight = np.eye(4, dtype=np.float32)
+def test_two_kinds_of_models_are_told_apart(tmp_path, call, refusal):
     for folder, kind, name in (("a", "bert", "bert.x"), ("b", "vit", "vit.x"), ("c", "vit", "bert.x")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "config.json").write_text(json.dumps({"model_type": kind}))
-        save_file(
-            {f"{name}.{n}.layer.dense.weight": weight + n for n in range(3)}, tmp_path / folder / "model.safetensors"
-        )
-    code, _, err = run(capsys, "diff", tmp_path / "a", tmp_path / "b")
-    assert code == 2 and "different models" in err
-    code, out, _ = run(capsys, "diff", tmp_path / "a", tmp_path / "c")
+        tensors = {f"{name}.{n}.layer.dense.weight": np.eye(4, dtype=np.float32) + n for n in range(3)}
+        save_file(tensors, tmp_path / folder / "model.safetensors")
+    assert "different models" in refusal("diff", tmp_path / "a", tmp_path / "b")
+    code, out, _ = call("diff", tmp_path / "a", tmp_path / "c")
     assert code == 0 and "is one the fine-tune of the other?" in out
-    assert "the same place" in run(capsys, "diff", tmp_path / "a", tmp_path / "a")[1]
+    assert "the same place" in call("diff", tmp_path / "a", tmp_path / "a")[1]
 
 
-def test_rows_that_nobody_used_are_no_rounding(tmp_path):
-    rng = np.random.default_rng(9)
-    before = rng.normal(size=(64, 8)).astype(np.float32)
+def test_rows_that_nobody_used_are_no_rounding(ends):
+    before = draw(64, 8)
     after = before.copy()
     after[:10] += 0.1
-    save_file({"wpe.weight": before}, tmp_path / "base.safetensors")
-    save_file({"wpe.weight": after}, tmp_path / "tuned.safetensors")
-    found = diff(tmp_path / "base.safetensors", tmp_path / "tuned.safetensors")
+    found = diff(*ends({"wpe.weight": before}, {"wpe.weight": after}))
     assert found.modules[0].unchanged == 54 / 64 and found.modules[0].unchanged_inside == 0
     assert not any("rounded away" in note for note in found.notes)
 
@@ -428,15 +365,10 @@ def test_a_merged_adapter_of_rank_16_is_found(pair, tmp_path):
     family, folder, _, _ = pair
     torch.manual_seed(2)
     target = "c_attn" if family == "gpt2" else "q_proj"
-    config = peft.LoraConfig(r=16, lora_alpha=16, target_modules=[target], fan_in_fan_out=family == "gpt2")
     for dtype in (torch.float32, torch.bfloat16):
         base = from_folder(family, folder / "base").to(dtype)
         base.save_pretrained(tmp_path / f"base-{dtype}")
-        model = peft.get_peft_model(base, config)
-        with torch.no_grad():
-            for name, parameter in model.named_parameters():
-                if "lora_B" in name:
-                    parameter.copy_(0.02 * torch.linalg.qr(torch.randn(parameter.shape))[0])
+        model = adapted(base, [target], lambda b: 0.02 * torch.linalg.qr(torch.randn(b.shape))[0], r=16, lora_alpha=16)
         model.merge_and_unload().save_pretrained(tmp_path / f"merged-{dtype}")
         found = diff(tmp_path / f"base-{dtype}", tmp_path / f"merged-{dtype}", heads=False)
         ranks = {module.rank_above_floor for module in found.modules if target in module.name}
@@ -446,28 +378,20 @@ def test_a_merged_adapter_of_rank_16_is_found(pair, tmp_path):
 # ---- what is refused -------------------------------------------------------------------------------------
 
 
-def test_names_of_tensors_are_not_obeyed(tmp_path, capsys):
+def test_names_of_tensors_are_not_obeyed(ends, call):
     """Markup and escapes in a name are shown, or left out; they neither break the table nor reach the terminal."""
-    weight = np.random.default_rng(6).normal(size=(4, 4)).astype(np.float32)
-    base = {"a[/b].weight": weight, "b\x1b[31m.weight": weight, "only[/b].weight": weight}
-    save_file(base, tmp_path / "base.safetensors")
-    tuned = {"a[/b].weight": 2 * weight, "b\x1b[31m.weight": 2 * weight}
-    save_file(tuned, tmp_path / "tuned.safetensors")
-    arguments = ["diff", tmp_path / "base.safetensors", tmp_path / "tuned.safetensors"]
-    code, out, _ = run(capsys, *arguments, "--budget", "8")
+    base = dict.fromkeys(("a[/b].weight", "b\x1b[31m.weight", "only[/b].weight"), draw(4, 4))
+    command = ["diff", *ends(base, dict.fromkeys(("a[/b].weight", "b\x1b[31m.weight"), 2 * draw(4, 4)))]
+    code, out, _ = call(*command, "--budget", "8")
     assert code == 0 and "a[/b]" in out and "only[/b].weight" in out and "\x1b[31m" not in out
-    code, out, _ = run(capsys, *arguments, "--budget", "0")
+    code, out, _ = call(*command, "--budget", "0")
     assert code == 0 and "0 parameters buy no direction" in out
 
 
-def test_shrunken_vocabulary_is_left_out_of_an_adapter(tmp_path):
-    rng = np.random.default_rng(7)
-    base = {"wte.weight": rng.normal(size=(20, 8)).astype(np.float32), "lin.weight": np.eye(8, dtype=np.float32)}
-    save_file(base, tmp_path / "base.safetensors")
-    save_file(
-        {"wte.weight": 2 * base["wte.weight"][:15], "lin.weight": 2 * base["lin.weight"]}, tmp_path / "t.safetensors"
-    )
-    advice = advise(diff(tmp_path / "base.safetensors", tmp_path / "t.safetensors"))
+def test_shrunken_vocabulary_is_left_out_of_an_adapter(ends):
+    words, linear = draw(20, 8), np.eye(8, dtype=np.float32)
+    tuned = {"wte.weight": 2 * words[:15], "lin.weight": 2 * linear}
+    advice = advise(diff(*ends({"wte.weight": words, "lin.weight": linear}, tuned)))
     assert list(advice.ranks) == ["lin.weight"]
     assert any(row["name"] == "wte.weight" and "lost rows" in row["reason"] for row in advice.left_out)
 
@@ -506,52 +430,43 @@ def test_extreme_numbers(kind, size, tmp_path):
         (["nowhere"], "no file or folder"),
     ],
 )
-def test_refusals(tmp_path, monkeypatch, capsys, arguments, told):
+def test_refusals(tmp_path, monkeypatch, refusal, arguments, told):
     monkeypatch.chdir(tmp_path)
-    rng = np.random.default_rng(4)
-    base = {
-        "h.0.attn.c_attn.weight": rng.normal(size=(8, 24)).astype(np.float32),
-        "h.0.ln_1.bias": np.zeros(8, np.float32),
-    }
-    broken = {**base, "h.0.attn.c_attn.weight": base["h.0.attn.c_attn.weight"].copy()}
-    broken["h.0.attn.c_attn.weight"][1, 2] = np.nan
+    matrix, vector = "h.0.attn.c_attn.weight", "h.0.ln_1.bias"
+    base = {matrix: draw(8, 24), vector: np.zeros(8, np.float32)}
+    broken = draw(8, 24)
+    broken[1, 2] = np.nan
     versions = {
         "base": base,
         "tuned": {name: array + 0.01 for name, array in base.items()},
-        "nan": broken,
-        "infinite-vector": {**base, "h.0.ln_1.bias": np.full(8, np.inf, np.float32)},
+        "nan": {**base, matrix: broken},
+        "infinite-vector": {**base, vector: np.full(8, np.inf, np.float32)},
         "other": {"encoder.kernel": np.ones((3, 3), np.float32)},
-        "wider": {"h.0.attn.c_attn.weight": np.ones((9, 27), np.float32)},
+        "wider": {matrix: np.ones((9, 27), np.float32)},
     }
     for name, tensors in versions.items():
         (tmp_path / name).mkdir()
         save_file(tensors, tmp_path / name / "model.safetensors")
-    code, out, err = run(capsys, "diff", *arguments)
-    assert code == 2 and told in err and not out
+    assert told in refusal("diff", *arguments)
     assert {path.name for path in tmp_path.iterdir()} == set(versions)
 
 
-def test_truncated_shard_is_refused(pair, tmp_path, capsys):
+def test_truncated_shard_is_refused(pair, tmp_path, refusal):
     _, folder, _, _ = pair
     shutil.copytree(folder / "tuned", tmp_path / "cut")
     file = tmp_path / "cut" / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-100])
-    code, _, err = run(capsys, "diff", folder / "base", tmp_path / "cut")
-    assert code == 2 and "model.safetensors" in err
+    assert "model.safetensors" in refusal("diff", folder / "base", tmp_path / "cut")
 
 
-def test_unknown_names_take_a_mapping(tmp_path, capsys):
-    rng = np.random.default_rng(5)
-    base = {f"b.{name}": rng.normal(size=(12, 12)).astype(np.float32) for name in ("wq", "wk", "wv", "wo")}
-    save_file(base, tmp_path / "base.safetensors")
-    save_file({name: array * np.float32(1.01) for name, array in base.items()}, tmp_path / "tuned.safetensors")
+def test_unknown_names_take_a_mapping(ends, tmp_path, answer, refusal):
+    base = {f"b.{name}": draw(12, 12) for name in ("wq", "wk", "wv", "wo")}
+    command = ["diff", *ends(base, {name: array * np.float32(1.01) for name, array in base.items()})]
+    without = answer(*command)
+    assert without["heads"] == [] and any("no heads" in note for note in without["notes"])
     mapping = {"heads": 3, "query": "b.wq", "key": "b.wk", "value": "b.wv", "output": "b.wo"}
     (tmp_path / "map.json").write_text(json.dumps(mapping))
-    arguments = ["diff", tmp_path / "base.safetensors", tmp_path / "tuned.safetensors", "--json"]
-    without = json.loads(run(capsys, *arguments)[1])
-    assert without["heads"] == [] and any("no heads" in note for note in without["notes"])
-    code, out, err = run(capsys, *arguments, "--mapping", tmp_path / "map.json")
-    assert code == 0, err
-    assert len(json.loads(out)["heads"]) == 6
+    command += ["--mapping", tmp_path / "map.json"]
+    assert len(answer(*command)["heads"]) == 6
     (tmp_path / "map.json").write_text("[1]")
-    assert run(capsys, *arguments, "--mapping", tmp_path / "map.json")[0] == 2
+    assert refusal(*command)

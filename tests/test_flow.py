@@ -19,11 +19,7 @@ from saddlescope.templates.squares import Squares
 from saddlescope.templates.squares.data import State, Weights
 from saddlescope.templates.squares.system import SquaresFlow, SquaresTheory
 
-from .neighbours import Pairs, PairsTheory, tiny
-
-
-def times(stages):
-    return [stage.time for stage in stages]
+from .neighbours import Pairs, PairsTheory, times, tiny
 
 
 @pytest.mark.parametrize(
@@ -138,17 +134,11 @@ def test_run_may_end_where_it_arrives(name):
 
 
 def test_flow_without_theory_needs_a_horizon():
-    class Mute(Squares):
-        @ss.part
-        class theory(SquaresTheory):
-            def predict(self, start):
-                good = super().predict(start)
-                return replace(good, stages=tuple(replace(stage, time=None) for stage in good.stages))
-
-    with pytest.raises(BadArgument, match="`horizon` must be set"):
-        flow(tiny(Mute))
-    with pytest.raises(BadArgument, match="`horizon` must be set"):
-        flow(tiny(Exploding))
+    known = ss.predict(tiny())
+    untimed = replace(known, stages=tuple(replace(stage, time=None) for stage in known.stages))
+    for chosen, prediction in ((tiny(), untimed), (tiny(Exploding), None)):
+        with pytest.raises(BadArgument, match="`horizon` must be set"):
+            flow(chosen, prediction=prediction)
 
 
 def test_missing_face_is_an_error_with_the_faces_there_are():

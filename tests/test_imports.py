@@ -6,7 +6,6 @@ import ast
 import dataclasses
 import inspect
 import re
-import subprocess
 import sys
 
 import pytest
@@ -14,7 +13,7 @@ import pytest
 import saddlescope as ss
 from saddlescope import watch
 
-from .conftest import ROOT
+from .conftest import ROOT, printed
 
 PACKAGE = ROOT / "src" / "saddlescope"
 ROOMS = sorted(path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__")
@@ -66,28 +65,24 @@ def test_every_room_has_its_rule():
 @pytest.mark.parametrize("room", ROOMS)
 def test_imports_go_one_way(room):
     for path in (PACKAGE / room).rglob("*.py"):
-        for parts in imports_of(path):
-            if parts[0] != "saddlescope" or len(parts) < 2:
-                continue
-            # What `saddlescope new` writes as tests may use what tests use.
-            if room == "templates" and path.name.startswith("test_"):
+        # What `saddlescope new` writes as tests may use what tests use.
+        if room == "templates" and path.name.startswith("test_"):
+            continue
+        for package, other, *inside in (parts for parts in imports_of(path) if len(parts) > 1):
+            if package != "saddlescope" or other not in ROOMS:  # another's, or a name of the package itself
                 continue
             # The registry walks the rooms: the one place in core that knows where they are.
-            if path == PACKAGE / "core" / "registry.py" and parts[1] in ("systems", "studies"):
-                continue
-            other = parts[1]
-            if other not in ROOMS:  # a name of the package itself
+            if path == PACKAGE / "core" / "registry.py" and other in ("systems", "studies"):
                 continue
             assert other == room or other in MAY_IMPORT[room], f"{path} imports saddlescope.{other}"
-            if room in ("systems", "studies") and other == room and len(parts) > 2:
+            if room in ("systems", "studies") and other == room and inside:
                 own = path.relative_to(PACKAGE / room).parts[0]
-                assert parts[2] == own, f"{path} imports another paper's room"
+                assert inside[0] == own, f"{path} imports another paper's room"
 
 
 def loaded_by(code):
     script = f"import sys\n{code}\nprint(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    return set(run.stdout.split("\n")[-2].split())
+    return set(printed(sys.executable, "-c", script).splitlines()[-1].split())
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["list"], ["flow", "--help"], ["--version"]])

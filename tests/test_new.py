@@ -6,11 +6,11 @@ import errno
 import json
 import os
 import shutil
-import subprocess
 import sys
 import sysconfig
 import venv
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,14 +18,11 @@ from saddlescope.core.errors import BadArgument
 from saddlescope.lab import new
 from saddlescope.lab.new import LONGEST, new_room
 
-from .conftest import CACHE, ROOT
+from .conftest import CACHE, ROOT, printed
 
 
-def called(*command: str | Path, at: Path, **settings: str) -> str:
-    """What a command prints that succeeds."""
-    done = subprocess.run(command, cwd=at, env={**os.environ, **settings}, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+def saddlescope(*arguments: str, at: Path, python: str | Path = sys.executable, **settings) -> str:
+    return printed(python, "-m", "saddlescope", *arguments, at=at, **settings)
 
 
 # ---- a package of its own --------------------------------------------------------------------------------
@@ -38,56 +35,56 @@ def place(tmp_path_factory):
     The environment sees the libraries of this one, so that pip needs no network.
     """
     place = tmp_path_factory.mktemp("elsewhere")
-    called(sys.executable, "-m", "saddlescope", "new", "demo", "--package", at=place)
+    saddlescope("new", "demo", "--package", at=place)
     venv.create(place / "env", symlinks=True)
     (packages,) = (place / "env" / "lib").glob("python*/site-packages")
     (packages / "libraries.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
     pip = [sys.executable, "-m", "pip", "--python", place / "env" / "bin" / "python", "install", "--quiet"]
-    called(*pip, "--no-index", "--no-build-isolation", "--editable", "demo", at=place)
+    printed(*pip, "--no-index", "--no-build-isolation", "--editable", "demo", at=place)
     return place
 
 
-@pytest.fixture(scope="module")
-def python(place):
-    return place / "env" / "bin" / "python"
+@pytest.fixture
+def installed(place):
+    """How that environment is called."""
+    return {"at": place, "python": place / "env" / "bin" / "python"}
 
 
-def test_a_package_is_known_once_it_is_installed(place, python):
-    rows = json.loads(called(python, "-m", "saddlescope", "list", "--json", at=place))
-    (demo,) = (row for row in rows if row["system"] == "demo")
+def test_a_package_is_known_once_it_is_installed(installed):
+    (demo,) = (row for row in json.loads(saddlescope("list", "--json", **installed)) if row["system"] == "demo")
     assert demo["claims"] >= 2 and demo["figures"] >= 1 and demo["errata"] >= 1
     assert demo["faces"] == ["train", "flow", "predict"] and {"tiny", "quick", "paper"} <= set(demo["presets"])
 
 
-def test_a_package_passes_check(place, python):
-    reports = json.loads(called(python, "-m", "saddlescope", "check", "demo", "--json", at=place))
+def test_a_package_passes_check(installed):
+    reports = json.loads(saddlescope("check", "demo", "--json", **installed))
     assert "failed" not in {report["outcome"] for report in reports}
     passed = {report["check"] for report in reports if report["outcome"] == "passed"}
     assert {"reduction commutes", "train tends to flow", "supported claims can lose", "room is complete"} <= passed
 
 
-def test_a_package_is_reproduced(place, python):
-    verdicts = json.loads(called(python, "-m", "saddlescope", "reproduce", "demo", "--json", at=place))
+def test_a_package_is_reproduced(place, installed):
+    verdicts = json.loads(saddlescope("reproduce", "demo", "--json", **installed))
     assert [row["verdict"] for row in verdicts] == ["supported", "supported"]
     page = (place / "out" / "report.html").read_text()
     assert "needs --full" not in page and (place / "out" / "figures" / "demo-1.svg").is_file()
 
 
-def test_the_tests_of_a_package_pass(place, python):
-    called(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "demo/tests", at=place)
+def test_the_tests_of_a_package_pass(place, installed):
+    printed(installed["python"], "-m", "pytest", "-q", "-p", "no:cacheprovider", "demo/tests", at=place)
 
 
-def test_the_table_of_equations_is_that_of_the_code(place, python):
+def test_the_table_of_equations_is_that_of_the_code(place, installed):
     readme = place / "demo" / "src" / "demo" / "README.md"
     before = readme.read_text()
     readme.write_text(before.replace("network.loss", "network.lost"))
-    called(python, "-m", "saddlescope.lab.sources", "demo", at=place)
+    printed(installed["python"], "-m", "saddlescope.lab.sources", "demo", at=place)
     assert readme.read_text() == before
 
 
 def test_a_readme_says_how_to_install(place):
     lines = (place / "demo" / "README.md").read_text().splitlines()
-    shown = called(sys.executable, "-m", "saddlescope", "new", "other", "--package", at=place)
+    shown = saddlescope("new", "other", "--package", at=place)
     steps = [line.strip().replace("other", "demo") for line in shown.splitlines() if line.startswith("  ")]
     assert steps[0] == "pip install --editable demo"
     shown_in_it = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
@@ -113,15 +110,15 @@ def checkout(tmp_path):
 
 
 def test_a_room_in_a_checkout_is_two_folders_that_pass(checkout):
-    ours = {"PYTHONPATH": str(checkout / "src")}
+    ours: dict[str, Any] = {"env": {**os.environ, "PYTHONPATH": str(checkout / "src")}}
     before = {path for path in checkout.rglob("*") if path.is_file()}
-    shown = called(sys.executable, "-m", "saddlescope", "new", "deep_linear", at=checkout, **ours)
+    shown = saddlescope("new", "deep_linear", at=checkout, **ours)
     folders = [checkout / "src/saddlescope/systems/deep_linear", checkout / "tests/deep_linear"]
     assert [line.removeprefix("wrote ") for line in shown.splitlines()[:2]] == list(map(str, folders))
     more = {path for path in checkout.rglob("*") if path.is_file() and "__pycache__" not in path.parts} - before
     assert all(any(path.is_relative_to(folder) for folder in folders) for path in more)
     tests = ["-vv", "-p", "no:cacheprovider", "tests/deep_linear", "tests/test_rooms.py"]
-    lines = called(sys.executable, "-m", "pytest", *tests, at=checkout, **ours).splitlines()
+    lines = printed(sys.executable, "-m", "pytest", *tests, at=checkout, **ours).splitlines()
     assert any("tests/test_rooms.py" in line and "[deep_linear]" in line for line in lines)
 
 
@@ -147,15 +144,7 @@ def empty(tmp_path, monkeypatch):
         ("none", "class None"),
         ("state", "class State"),  # what the example's own code calls something else
         ("my_claims", "must not end in 'claims'"),
-        ("Demo", "small letters"),
-        ("deep-linear", "small letters"),
-        ("1st", "small letters"),
-        ("", "small letters"),
-        (".", "small letters"),
-        ("../x", "small letters"),
-        ("a/b", "small letters"),
-        ("a\nb", "small letters"),
-        ("ü", "small letters"),
+        *((name, "small letters") for name in ("Demo", "deep-linear", "1st", "", ".", "../x", "a/b", "a\nb", "ü")),
         (LONG, f"at most {LONGEST}.*got '{LONG[:LONGEST]}'$"),
     ],
 )
@@ -164,12 +153,10 @@ def test_a_name_is_refused_and_nothing_written(name, words, empty):
         new_room(name, package=True)
 
 
-@pytest.mark.parametrize("there", ["folder", "file", "link to nowhere"])
-def test_what_is_there_is_not_touched(there, tmp_path, monkeypatch):
+@pytest.mark.parametrize("make", [Path.mkdir, Path.touch, lambda path: path.symlink_to("nowhere")])
+def test_what_is_there_is_not_touched(make, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    {"folder": Path.mkdir, "file": Path.touch, "link to nowhere": lambda path: path.symlink_to("nowhere")}[there](
-        Path("demo")
-    )
+    make(Path("demo"))
     with pytest.raises(BadArgument, match="demo exists already"):
         new_room("demo", package=True)
     assert [path.name for path in tmp_path.iterdir()] == ["demo"]
@@ -215,4 +202,4 @@ def test_what_is_written_is_in_good_style_under_any_name(name, checkout, monkeyp
         written = [path.read_text() for folder in folders for path in folder.rglob("*") if path.is_file()]
         assert len(written) > 15 and "squares" not in "".join(written).lower()
         for command in (["check"], ["format", "--check"]):
-            called(sys.executable, "-m", "ruff", *command, "--no-cache", *folders, at=checkout.parent)
+            printed(sys.executable, "-m", "ruff", *command, "--no-cache", *folders, at=checkout.parent)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
 import sys
 
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from saddlescope import cli
 from saddlescope.core.room import rooms
 
-from .conftest import CACHE, ROOT
+from .conftest import CACHE, ROOT, printed
 
 TEXT = (ROOT / "README.md").read_text()
 LINKS = re.findall(r"\[([^]]+)\]\((src/saddlescope/(?:systems|studies)/(\w+)/README.md)\)", TEXT)
@@ -45,9 +43,9 @@ def names(text, words):
     return {word for word in words if re.search(rf"\b{re.escape(word)}(?![\w.])", text)}
 
 
-def same(printed, shown):
+def same(found, shown):
     """Equal words, and numbers equal to 1e-4: other machines round differently."""
-    a, b = (re.sub(r"\s+", " ", CELL.sub("|", line)).strip() for line in (printed, shown))
+    a, b = (re.sub(r"\s+", " ", CELL.sub("|", line)).strip() for line in (found, shown))
     if NUMBER.sub("#", a) != NUMBER.sub("#", b):
         return False
     pairs = zip(NUMBER.findall(a), NUMBER.findall(b), strict=True)
@@ -71,15 +69,14 @@ def folder(tmp_path_factory):
     return place
 
 
-def test_every_saddlescope_command(folder, monkeypatch, capsys):
+def test_every_saddlescope_command(folder, monkeypatch, call):
     """In one process, which imports and compiles once; test_cli.py starts the program itself."""
     monkeypatch.chdir(folder)
     monkeypatch.setenv("COLUMNS", "100")
     (folder / "out").mkdir()
     (CACHE / "runs").mkdir(parents=True, exist_ok=True)
     (folder / "out" / "runs").symlink_to(CACHE / "runs")
-    written, missing = {"out"}, set(ABSENT)
-    passed_over = []
+    written, missing, passed_over = {"out"}, set(ABSENT), []
     for command, shown in commands():
         program, *arguments = shlex.split(command)
         if program == "make":
@@ -91,13 +88,12 @@ def test_every_saddlescope_command(folder, monkeypatch, capsys):
             passed_over.append(command)
             continue
         written |= outputs
-        code = cli.run(arguments)
-        done = capsys.readouterr()
-        assert code == 0, f"{command}: {done.err}"
-        printed = (done.out + done.err).splitlines()
+        code, out, told = call(*arguments)
+        assert code == 0, f"{command}: {told}"
         for line in shown:
             if not names(line, ABSENT):
-                assert any(same(found, line) for found in printed), f"{command} does not print {line!r}"
+                found = (out + told).splitlines()
+                assert any(same(one, line) for one in found), f"{command} does not print {line!r}"
     assert {path.name for path in folder.iterdir()} == {"base", "tuned", "run"} | written
     if passed_over:
         pytest.skip(f"all but those that need {', '.join(sorted(ABSENT))}: {'; '.join(passed_over)}")
@@ -107,10 +103,8 @@ def test_make_targets():
     """The targets exist, and `make reproduce` is the command that test_reproduce.py runs."""
     for command, _ in commands():
         if command.startswith("make "):
-            run = subprocess.run(["make", "--dry-run", command.split()[1]], cwd=ROOT, capture_output=True, text=True)
-            assert run.returncode == 0, run.stderr
-            if command == "make reproduce":
-                assert "saddlescope reproduce" in run.stdout
+            shown = printed("make", "--dry-run", command.split()[1], at=ROOT)
+            assert command != "make reproduce" or "saddlescope reproduce" in shown
 
 
 BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.S)
@@ -119,17 +113,14 @@ BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.S)
 def run_block(code, folder):
     if found := names(code, ABSENT):
         pytest.skip(f"needs {', '.join(found)}")
-    run = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
-    return run.stdout
+    return printed(sys.executable, "-c", code, at=folder)
 
 
 def test_python_of_the_laboratory(folder):
     assert run_block(BLOCKS[0], folder).count("[") == 3
 
 
-def test_python_of_the_instrument(folder):
-    pytest.importorskip("torch")
+def test_python_of_the_instrument(folder, torch):
     assert len(re.sub(r"[\[\]]", " ", run_block(BLOCKS[1], folder)).split()) == 2 * 2 * 4
     assert (folder / "watched.html").is_file()
     assert len(BLOCKS) == 2

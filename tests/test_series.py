@@ -14,25 +14,23 @@ from saddlescope.watch.integrity import breaks, strays
 from saddlescope.watch.order import find_series
 from saddlescope.watch.series import draw_series, read_series
 
+from .models import dense_products, tiny_gpt2
+
 torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
+pytest.importorskip("transformers")
 
 STEPS = (0, 1, 2, 4, 8, 16, 32, 64)
 HEADS, WIDTH = 4, 32
 
 
-def train(folder, seed, steps=STEPS, name="checkpoint-{}"):
-    """A tiny GPT-2 on random tokens, with warmup and decay, saved at `steps`."""
+def train(folder, seed, steps=STEPS):
+    """On random tokens, with warmup and decay, saved at `steps`."""
     torch.set_num_threads(1)
-    torch.manual_seed(seed)
-    config = transformers.GPT2Config(
-        vocab_size=50, n_positions=16, n_embd=WIDTH, n_layer=2, n_head=HEADS, bos_token_id=0, eos_token_id=0
-    )
-    model = transformers.GPT2LMHeadModel(config).train()
+    model = tiny_gpt2(seed, vocab_size=50, n_positions=16, n_embd=WIDTH, n_head=HEADS).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     for step in range(steps[-1] + 1):
         if step in steps:
-            model.save_pretrained(folder / name.format(step))
+            model.save_pretrained(folder / f"checkpoint-{step}")
         for group in optimizer.param_groups:
             group["lr"] = 3e-3 * min(1.0, (step + 1) / 10) * (1 - step / (steps[-1] + 1))
         tokens = torch.randint(0, 50, (4, 16))
@@ -46,6 +44,11 @@ def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     train(folder, seed=0)
     return folder
+
+
+@pytest.fixture(scope="module")
+def sound(run):
+    return read_series([run])
 
 
 @pytest.fixture(scope="module")
@@ -77,49 +80,36 @@ def found(series):
 # ---- a sound series --------------------------------------------------------------------------------------
 
 
-def test_singular_values_against_dense_products(run):
-    series = read_series([run])
-    ends = [load_file(weights(run, step)) for step in STEPS]
-    for layer in range(2):
-        for moment in range(len(STEPS)):
-            for head in range(HEADS):
-                for circuit in ("QK", "OV"):
-                    change = dense(ends[moment], layer, head, circuit) - dense(ends[0], layer, head, circuit)
-                    exact = np.linalg.svd(change, compute_uv=False)[: 2 * WIDTH // HEADS]
-                    one = series.trajectory.sel(layer=str(layer), circuit=circuit).isel(time=moment, head=head)
-                    start = np.linalg.norm(dense(ends[0], layer, head, circuit))
-                    # The dense difference has the errors of its products: 1e-15 of what is seen here.
-                    np.testing.assert_allclose(one["singular_values"], exact, rtol=0, atol=1e-12 * exact[0])
-                    assert float(one["relative_change"]) == pytest.approx(np.linalg.norm(change) / start, rel=1e-10)
+def test_singular_values_against_dense_products(run, sound):
+    trajectory = sound.trajectory.transpose("time", "layer", "circuit", "head", "mode")
+    assert list(trajectory["circuit"]) == ["QK", "OV"]
+    ends = np.array([dense_products(load_file(weights(run, step)), HEADS) for step in STEPS])
+    exact = np.linalg.svd(ends - ends[0], compute_uv=False)
+    # The dense difference has the errors of its products: 1e-15 of what is seen here.
+    values = exact[..., : 2 * WIDTH // HEADS]
+    assert (np.abs(trajectory["singular_values"].values - values) <= 1e-12 * exact[..., :1]).all()
+    relative = np.linalg.norm(exact, axis=-1) / np.linalg.norm(ends[0], axis=(-2, -1))
+    np.testing.assert_allclose(trajectory["relative_change"], relative, rtol=1e-10, atol=1e-12)
 
 
-def dense(tensors, layer, head, circuit):
-    """GPT-2 keeps W_Q, W_K, W_V side by side, [in, 3 out]."""
-    size = WIDTH // HEADS
-    fused = tensors[f"transformer.h.{layer}.attn.c_attn.weight"].astype(np.float64)
-    query, key, value = (fused[:, part * WIDTH + head * size :][:, :size] for part in range(3))
-    output = tensors[f"transformer.h.{layer}.attn.c_proj.weight"].astype(np.float64)[head * size :][:size]
-    return query @ key.T if circuit == "QK" else value @ output
+def test_clean_run_has_no_findings(sound):
+    assert sound.findings == []
+    assert [step for step, _ in sound.checkpoints] == list(sound.trajectory["time"].values) == list(STEPS)
+    assert (sound.trajectory["singular_values"].values[0] == 0).all()
+    assert sound.stages and all(0 <= (one.stage.time or 0) <= STEPS[-1] for one in sound.stages)
 
 
-def test_clean_run_has_no_findings(run):
-    series = read_series([run])
-    assert series.findings == []
-    assert [step for step, _ in series.checkpoints] == list(STEPS)
-    assert list(series.trajectory["time"].values) == list(STEPS)
-    assert (series.trajectory["singular_values"].values[0] == 0).all()
-    assert series.stages and all(0 <= (one.stage.time or 0) <= STEPS[-1] for one in series.stages)
-
-
-def test_few_modes_leave_ranks_as_they_are(run):
-    all_modes, one_mode = read_series([run]), read_series([run], modes=1)
-    assert one_mode.trajectory.sizes["mode"] == 1
+def test_few_modes_leave_ranks_as_they_are(run, sound):
+    one_mode = read_series([run], modes=1).trajectory
+    assert one_mode.sizes["mode"] == 1
     for name in ("stable_rank", "entropy_rank", "relative_change"):
-        np.testing.assert_allclose(one_mode.trajectory[name], all_modes.trajectory[name], rtol=1e-12)
+        np.testing.assert_allclose(one_mode[name], sound.trajectory[name], rtol=1e-12)
+    with pytest.raises(BadArgument, match="`modes`"):
+        read_series([run], modes=0)
 
 
-def test_json(run):
-    told = json.loads(json.dumps(read_series([run]).to_dict(), allow_nan=False))
+def test_json(sound):
+    told = json.loads(json.dumps(sound.to_dict(), allow_nan=False))
     assert told["family"] == "gpt2"
     assert [one["step"] for one in told["checkpoints"]] == list(STEPS)
     assert set(told["stages"][0]) == {"layer", "circuit", "head", "direction", "step", "singular_value"}
@@ -144,11 +134,11 @@ def test_frozen_tensors_are_a_note(spoiled):
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg"])
-def test_figure(run, tmp_path, suffix):
-    path = draw_series(read_series([run]), tmp_path / f"growth{suffix}")
+def test_figure(sound, tmp_path, suffix):
+    path = draw_series(sound, tmp_path / f"growth{suffix}")
     assert path.stat().st_size > 10_000
     with pytest.raises(BadArgument, match="must end in"):
-        draw_series(read_series([run / "checkpoint-0", run / "checkpoint-1"]), tmp_path / "growth.txt")
+        draw_series(sound, tmp_path / "growth.txt")
 
 
 def test_files_of_torch_beside_one_config(run, tmp_path):
@@ -173,12 +163,10 @@ def test_wrapped_names_are_the_same_tensors(spoiled):
     assert np.isfinite(series.trajectory["singular_values"].sel(time=16)).all()
 
 
-def test_heads_a_few_at_a_time_are_the_same(run, monkeypatch):
-    at_once = read_series([run])
+def test_heads_a_few_at_a_time_are_the_same(run, sound, monkeypatch):
     monkeypatch.setattr("saddlescope.spectra.heads.WIDE_BYTES", 1)
-    np.testing.assert_array_equal(
-        read_series([run]).trajectory["singular_values"], at_once.trajectory["singular_values"]
-    )
+    few = read_series([run]).trajectory["singular_values"]
+    np.testing.assert_array_equal(few, sound.trajectory["singular_values"])
 
 
 # ---- spoiled ones ----------------------------------------------------------------------------------------
@@ -199,12 +187,9 @@ def test_first_of_another_run(spoiled, foreign):
     """Every change counts from it: all that can be told is that no training begins so."""
     shutil.copy(weights(foreign, 0), weights(spoiled, 0))
     shutil.copytree(spoiled / "checkpoint-64", spoiled / "checkpoint-128")
-    rewrite(weights(spoiled, 128), lambda tensors: tensors.update(more(tensors)))
+    later = {name: array * np.float32(1.01) for name, array in load_file(weights(spoiled, 64)).items()}
+    save_file(later, weights(spoiled, 128), metadata={"format": "pt"})
     assert ("start", (0,)) in found(read_series([spoiled]))
-
-
-def more(tensors):
-    return {name: (array * np.float32(1.01)).astype(np.float32) for name, array in tensors.items()}
 
 
 def wandering(steps, seed, draws=4000):
@@ -255,51 +240,44 @@ def test_training_that_becomes_another_breaks(place):
 
 
 def test_swapped_steps(spoiled):
-    first, second = weights(spoiled, 2), weights(spoiled, 64)
-    aside = spoiled / "aside"
-    shutil.move(first, aside)
-    shutil.move(second, first)
-    shutil.move(aside, second)
-    kinds = {kind for kind, _ in found(read_series([spoiled]))}
-    assert kinds <= {"jump", "order"} and kinds
-    assert any(2 in steps for _, steps in found(read_series([spoiled])))
+    first, second = load_file(weights(spoiled, 2)), load_file(weights(spoiled, 64))
+    rewrite(weights(spoiled, 2), lambda tensors: tensors.update(second))
+    rewrite(weights(spoiled, 64), lambda tensors: tensors.update(first))
+    findings = found(read_series([spoiled]))
+    assert {kind for kind, _ in findings} <= {"jump", "order"} and any(2 in steps for _, steps in findings)
 
 
-def test_missing_tensor(spoiled):
-    name = "transformer.h.1.attn.c_attn.weight"
-    rewrite(weights(spoiled, 8), lambda tensors: tensors.pop(name))
-    series = read_series([spoiled])
-    (finding,) = series.findings
-    assert (finding.kind, finding.steps, finding.tensors) == ("missing", (8,), (name,))
-    values = series.trajectory["singular_values"].sel(time=8)
-    assert np.isnan(values.sel(layer="1")).all() and np.isfinite(values.sel(layer="0")).all()
+IN, OUT = "transformer.h.1.attn.c_attn.weight", "transformer.h.0.attn.c_proj.weight"
 
 
-def test_extra_tensor(spoiled):
-    rewrite(weights(spoiled, 8), lambda tensors: tensors.update(added=np.zeros(3, np.float32)))
-    (finding,) = read_series([spoiled]).findings
-    assert (finding.kind, finding.steps, finding.tensors) == ("extra", (8,), ("added",))
-
-
-def test_not_finite(spoiled):
-    name = "transformer.h.0.attn.c_proj.weight"
-
+def spoils_one_number(value):
     def spoil(tensors):
-        tensors[name][3, 5] = np.nan
+        tensors[OUT][3, 5] = value
 
-    rewrite(weights(spoiled, 16), spoil)
+    return spoil
+
+
+@pytest.mark.parametrize(
+    ("spoil", "kind", "tensor", "lost"),
+    [
+        (lambda tensors: tensors.pop(IN), "missing", IN, "1"),
+        (lambda tensors: tensors.update(added=np.zeros(3, np.float32)), "extra", "added", ""),
+        (spoils_one_number(np.nan), "not finite", OUT, "0"),
+    ],
+)
+def test_a_spoiled_tensor_costs_its_layer(spoiled, spoil, kind, tensor, lost):
+    rewrite(weights(spoiled, 8), spoil)
     series = read_series([spoiled])
     (finding,) = series.findings
-    assert (finding.kind, finding.steps, finding.tensors) == ("not finite", (16,), (name,))
-    assert np.isnan(series.trajectory["stable_rank"].sel(time=16, layer="0")).all()
-    assert np.isfinite(series.trajectory["stable_rank"].sel(time=16, layer="1")).all()
+    assert (finding.kind, finding.steps, finding.tensors) == (kind, (8,), (tensor,))
+    for name in ("singular_values", "stable_rank"):
+        for layer in "01":
+            as_it_is = np.isnan if layer == lost else np.isfinite
+            assert as_it_is(series.trajectory[name].sel(time=8, layer=layer)).all()
 
 
 def test_not_finite_at_the_start(spoiled, tmp_path):
-    def spoil(tensors):
-        tensors["transformer.h.0.attn.c_proj.weight"][3, 5] = np.inf
-
-    rewrite(weights(spoiled, 0), spoil)
+    rewrite(weights(spoiled, 0), spoils_one_number(np.inf))
     series = read_series([spoiled])
     assert found(series) == {("not finite", (0,))}
     assert np.isnan(series.trajectory["stable_rank"].sel(layer="0")).all()
@@ -314,7 +292,9 @@ def test_other_shape_and_dtype(spoiled):
         tensors["transformer.wpe.weight"] = tensors["transformer.wpe.weight"].astype(np.float16)
 
     rewrite(weights(spoiled, 4), spoil)
-    assert found(read_series([spoiled])) == {("shape", (4,)), ("dtype", (4,))}
+    half = {"transformer.wpe.weight": np.full((16, WIDTH), np.inf, np.float16)}
+    rewrite(weights(spoiled, 8), lambda tensors: tensors.update(half))
+    assert found(read_series([spoiled])) == {("shape", (4,)), ("dtype", (4, 8)), ("not finite", (8,))}
 
 
 @pytest.mark.parametrize("step", [0, 4])
@@ -385,35 +365,27 @@ def test_names_are_believed_before_trainer_states(tmp_path):
     assert [(finding.kind, finding.steps) for finding in order.findings] == [("misnamed", (2000,))]
 
 
-def test_command_writes_what_it_found(run, tmp_path, capsys):
+def test_command_writes_what_it_found(run, tmp_path, call, answer, refusal):
     """The trajectory as a file that xarray reads, lists of words included."""
     import xarray
 
-    from saddlescope import cli
-
-    assert cli.run(["series", str(run), "--out", str(tmp_path / "growth.nc"), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = answer("series", run, "--out", tmp_path / "growth.nc")
     stored = xarray.load_dataset(tmp_path / "growth.nc", engine="scipy")
     assert list(stored["time"].values) == [one["step"] for one in told["checkpoints"]]
     assert json.loads(stored.attrs["notes"]) is not None
-    assert cli.run(["series", str(run)]) == 0 and "checkpoints: no duplicates" in capsys.readouterr().out
-    assert cli.run(["series", "nowhere"]) == 2 and "no file or folder" in capsys.readouterr().err
+    code, out, _ = call("series", run)
+    assert code == 0 and "checkpoints: no duplicates" in out
+    assert "no file or folder" in refusal("series", "nowhere")
 
 
-def test_order_given_where_names_have_no_steps():
+def test_order_without_steps_in_names():
+    assert find_series(["b", "a"], [20, 10]).checkpoints == [(10, "a"), (20, "b")]
     order = find_series(["early", "late", "final"])
     assert order.checkpoints == [(0, "early"), (1, "late"), (2, "final")]
     assert "the order given" in order.notes[0]
-
-
-def test_base_model_is_step_zero():
-    order = find_series(["gpt2", "org/tuned@step20", "org/tuned@step10"])
+    order = find_series(["gpt2", "org/tuned@step20", "org/tuned@step10"])  # the base comes first
     assert order.checkpoints == [(0, "gpt2"), (10, "org/tuned@step10"), (20, "org/tuned@step20")]
     assert "step 0" in order.notes[0]
-
-
-def test_steps_given():
-    assert find_series(["b", "a"], [20, 10]).checkpoints == [(10, "a"), (20, "b")]
 
 
 @pytest.mark.parametrize(
@@ -432,8 +404,3 @@ def test_steps_given():
 def test_refusals(folders, steps, words):
     with pytest.raises(BadArgument, match=words):
         find_series(folders, steps)
-
-
-def test_no_modes(run):
-    with pytest.raises(BadArgument, match="`modes`"):
-        read_series([run], modes=0)

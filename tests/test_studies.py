@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ import numpy as np
 import pytest
 
 import saddlescope as ss
-from saddlescope.cli import run
 from saddlescope.core import registry
 from saddlescope.core.claim import NEEDS_FULL
 from saddlescope.core.errors import BadArgument
@@ -33,6 +33,8 @@ from saddlescope.lab.store import Store
 from saddlescope.testing.conformance import check_system
 
 from .conftest import unbeaten
+from .packages import install
+from .test_damage import flipped
 
 PACKAGE = {
     "walk/__init__.py": """
@@ -46,15 +48,10 @@ STUDIES = (Walk, Short)
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
-from saddlescope.core.parts import OwnLoop, part
-from saddlescope.core.source import source
-from saddlescope.core.spec import Parameters, require
-from saddlescope.core.subject import Subject
-from saddlescope.core.trajectory import build_trajectory
+from saddlescope import OwnLoop, Parameters, Subject, build_trajectory, part, require, source
 
 from .images import size_of
 
@@ -98,20 +95,10 @@ class Walking(OwnLoop):
             if len(losses) == int(os.environ.get("WALK_ENDS", "0")):
                 raise KeyboardInterrupt
             tick((len(losses) - 1) / self.spec.steps, f"step {len(losses) - 1}")
-        loss = np.array(losses)
-        return build_trajectory(
-            self.system,
-            "train",
-            seed,
-            np.arange(len(loss)),
-            {"loss": loss, "weight": np.outer(loss, np.ones(size_of()))},
-            solver="by hand",
-            result="finished",
-            seconds=0.5,
-            conserved_drift=None,
-            step=np.arange(len(loss)),
-            extra={"device": "slide rule", "dtype": "float32", "process": os.getpid(), "found": found},
-        )
+        steps, series = np.arange(len(losses)), {"loss": losses, "weight": np.outer(losses, np.ones(size_of()))}
+        about = {"solver": "by hand", "result": "finished", "seconds": 0.5, "conserved_drift": None, "step": steps}
+        extra = {"device": "slide rule", "dtype": "float32", "process": os.getpid(), "found": found}
+        return build_trajectory(self.system, "train", seed, steps, series, **about, extra=extra)
 
 
 class Walk(Subject):
@@ -131,13 +118,12 @@ class Short(Walk):
     "walk/images/sizes.py": "def size_of():\n    return 2\n",
     "walk/evidence/__init__.py": "",
     "walk/evidence/claims.py": """
-from saddlescope.core.claim import Claim, all_of, monotone
+from saddlescope import Claim, all_of, monotone
 
 from .measures import loss_of
 
-
-def claim(name, experiment):
-    return Claim(
+CLAIMS = tuple(
+    Claim(
         name=name,
         says="The loss falls.",
         source=("nobody2025", "Sec. 1"),
@@ -146,18 +132,12 @@ def claim(name, experiment):
         measured=loss_of,
         relation=monotone("falls", because="it falls by a factor"),
     )
-
-
-CLAIMS = (claim("falls", "walks"), claim("falls_far", "long_walks"), claim("falls_alone", "big_walk"))
+    for name, experiment in (("falls", "walks"), ("falls_far", "long_walks"), ("falls_alone", "big_walk"))
+)
 """,
-    "walk/evidence/measures.py": """
-
-
-def loss_of(run):
-    return run.series("loss")
-""",
+    "walk/evidence/measures.py": "def loss_of(run):\n    return run.series('loss')\n",
     "walk/evidence/experiments.py": """
-from saddlescope.core.experiment import Experiment, Size, over
+from saddlescope import Experiment, Size, over
 
 EXPERIMENTS = (
     Experiment("walks", "Does it fall?", "walk", "train", Size(3), Size(2, over("rate", 0.1, 0.2))),
@@ -166,7 +146,7 @@ EXPERIMENTS = (
 )
 """,
     "walk/evidence/figures.py": """
-from saddlescope.core.experiment import Figure
+from saddlescope import Figure
 
 
 def draw(axes, results):
@@ -180,8 +160,6 @@ FIGURES = tuple(
 )
 """,
     "walk/network.py": "import a_library_that_nobody_has\n\n\nclass Network:\n    pass\n",
-    "walk-1.dist-info/METADATA": "Metadata-Version: 2.1\nName: walk\nVersion: 1\n",
-    "walk-1.dist-info/entry_points.txt": "[saddlescope.studies]\nwalk = walk\n",
 }
 
 
@@ -192,15 +170,10 @@ def forget():
 
 
 @pytest.fixture(autouse=True)
-def installed(tmp_path, monkeypatch):
-    """The walk as an installed package, found by its entry point, in workers too."""
-    place = tmp_path / "site"
-    for name, text in PACKAGE.items():
-        (place / name).parent.mkdir(parents=True, exist_ok=True)
-        (place / name).write_text(text)
-    monkeypatch.syspath_prepend(place)
-    forget()
-    yield place
+def installed(site):
+    """The walk as an installed package, found in workers too."""
+    install(site, "walk", PACKAGE, kind="studies")
+    yield site / "walk"
     forget()
 
 
@@ -226,15 +199,14 @@ def request(**overrides: Any) -> Request:
 
 
 def test_a_study_is_found_and_is_no_system():
-    assert "walk" in ss.subject_types() and "walk" not in ss.system_types()
-    assert {"squares", "walk", "walk/short"} <= set(ss.subject_types())
+    assert {"squares", "walk", "walk/short"} <= set(ss.subject_types()) and "walk" not in ss.system_types()
     with pytest.raises(BadArgument, match=r"walk is a study.*saddlescope.subject\('walk'\)"):
         ss.system("walk")
 
 
 def test_of_two_with_one_name_the_first_is_kept_and_the_second_told(installed):
-    file = installed / "walk" / "__init__.py"
-    file.write_text("from .study import Walk\n\n\nclass Other(Walk):\n    pass\n\n\nSTUDIES = (Walk, Other)\n")
+    file = installed / "__init__.py"
+    file.write_text("from .study import Walk\n\nclass Other(Walk): ...\n\nSTUDIES = (Walk, Other)\n")
     forget()
     assert ss.subject_types()["walk"].__name__ == "Walk"
     assert "'walk' is taken by walk.study" in registry.broken_packages()["walk"]
@@ -244,21 +216,19 @@ def test_its_parameters_are_those_of_any_spec():
     spec = walk(steps=7.0).spec
     assert spec.steps == 7 and type(spec).from_json(spec.to_json()) == spec
     assert spec.digest != walk().spec.digest
-    for wrong, words in (
-        ({"rate": 2}, "between 0 and 1"),
-        ({"step": 1}, "did you mean 'steps'"),
-        ({"big": 1}, "true or"),
-    ):
+    for wrong, words in {"rate": "between 0 and 1", "step": "did you mean 'steps'", "big": "true or"}.items():
         with pytest.raises(BadArgument, match=words):
-            walk(**wrong)
+            walk(**{wrong: 2})
 
 
-def test_it_has_one_face(capsys):
-    for command in ("flow", "predict", "compare"):
-        assert run([command, "walk"]) == 2
-    words = capsys.readouterr().err
-    assert "has no face 'flow': it can train" in words and "has no face 'predict'" in words
-    assert "has nothing to compare: it can train" in words
+def test_it_has_one_face(call):
+    for command, words in (
+        ("flow", "no face 'flow'"),
+        ("predict", "no face 'predict'"),
+        ("compare", "nothing to comp"),
+    ):
+        code, _, told = call(command, "walk")
+        assert code == 2 and f"has {words}" in told and ": it can train" in told
     with pytest.raises(BadArgument, match="no face 'flow'"):
         ss.judge(walk())
     outcomes = {report.check: report.outcome for report in check_system(type(walk()))}
@@ -269,17 +239,15 @@ def test_it_has_one_face(capsys):
 # ---- one run ---------------------------------------------------------------------------------------------
 
 
-def test_it_trains_by_name_and_by_hand(tmp_path, capsys):
-    out, folder = tmp_path / "run.csv", tmp_path / "kept"
-    call = ["train", "walk", "--preset", "imagenet", "--set", "steps=5", "--seed", "1", "--save", str(folder), "--json"]
-    assert run([*call, "--out", str(out)]) == 0
-    found = json.loads(capsys.readouterr().out)
+def test_it_trains_by_name_and_by_hand(tmp_path, answer):
+    out, kept = tmp_path / "run.csv", ("--save", tmp_path / "kept")
+    found = answer("train", "walk", "--preset", "imagenet", "--set", "steps=5", "--seed", 1, *kept, "--out", out)
     assert found["spec"] == {"steps": 5, "rate": 0.1, "big": True} and found["result"] == "finished"
     assert found["final_loss"] == pytest.approx(3 * 0.9**5) and found["conserved_drift"] is None
     assert len(out.read_text().splitlines()) == 1 + 6
     trajectory = ss.train(ss.subject("walk", "imagenet", steps=5), 1)
     assert trajectory["loss"].values[-1] == found["final_loss"]
-    assert run(["train", "walk", "--preset", "tiny", "--seeds", "3"]) == 0
+    assert len(answer("train", "walk", "--preset", "tiny", "--seeds", 3)) == 3
 
 
 def test_what_it_is_asked_for_in_vain_is_said(tmp_path, monkeypatch):
@@ -326,21 +294,14 @@ def test_a_run_comes_back_as_it_was(store):
 
 
 def test_its_runs_depend_on_its_room_without_analysis_modules(installed):
-    files = closure([installed / "walk" / "study.py"])
-    names = {file.relative_to(installed).as_posix() for file in files if file.is_relative_to(installed)}
-    assert names == {"walk/study.py", "walk/images/__init__.py", "walk/images/sizes.py"}
-    before = request().name
-    for file, same in (
-        ("evidence/claims.py", True),
-        ("evidence/measures.py", True),
-        ("images/sizes.py", False),
-        ("study.py", False),
-    ):
-        path = installed / "walk" / file
-        path.write_text(path.read_text() + "\n# changed\n")
+    files = {file for file in closure([installed / "study.py"]) if file.is_relative_to(installed)}
+    assert files == {installed / file for file in ("study.py", "images/__init__.py", "images/sizes.py")}
+    for file, same in {"claims": True, "measures": True, "../images/sizes": False, "../study": False}.items():
+        before = request().name
+        with (installed / "evidence" / f"{file}.py").open("a") as code:
+            code.write("\n# changed\n")
         forget()
         assert (request().name == before) == same
-        before = request().name
 
 
 # ---- reproduce -------------------------------------------------------------------------------------------
@@ -369,24 +330,19 @@ def test_claims_are_judged_and_figures_drawn(store, tmp_path):
     assert not list(store.root.glob("*/.unfinished-*"))
 
 
-def test_from_the_command_line(tmp_path, capsys):
-    assert run(["reproduce", "walk:1", "--out", str(tmp_path / "out"), "--json"]) == 0
-    assert [row["verdict"] for row in json.loads(capsys.readouterr().out)] == ["supported"]
-    assert run(["list", "--json"]) == 0
-    rows = {row["system"]: row for row in json.loads(capsys.readouterr().out)}
+def test_from_the_command_line(tmp_path, answer):
+    assert [row["verdict"] for row in answer("reproduce", "walk:1", "--out", tmp_path / "out")] == ["supported"]
+    rows = {row["system"]: row for row in answer("list")}
     assert (rows["walk"]["faces"], rows["walk"]["claims"], rows["walk/short"]["claims"]) == (["train"], 3, None)
-    assert run(["list", "walk", "--json"]) == 0
-    assert [row["field"] for row in json.loads(capsys.readouterr().out)] == ["steps", "rate", "big"]
-    assert run(["list", "--coverage"]) == 0
-    capsys.readouterr()
+    assert [row["field"] for row in answer("list", "walk")] == ["steps", "rate", "big"]
+    answer("list", "--coverage")
 
 
-def test_where_looks_in_the_room_alone(installed, capsys):
+def test_where_looks_in_the_room_alone(installed, answer, call):
     """Another room may treat the same paper."""
-    (installed / "walk" / "network.py").unlink()
-    assert run(["where", "walk", "Eq. (1)", "--json"]) == 0
-    assert [row["function"] for row in json.loads(capsys.readouterr().out)] == ["Walking.train"]
-    assert run(["where", "walk", "Eq. (2)"]) == 2
+    (installed / "network.py").unlink()
+    assert [row["function"] for row in answer("where", "walk", "Eq. (1)")] == ["Walking.train"]
+    assert call("where", "walk", "Eq. (2)")[0] == 2
 
 
 def test_what_the_machine_lacks_leaves_claims_undecided(store, tmp_path, monkeypatch):
@@ -446,14 +402,13 @@ def test_two_at_once_share_a_folder_one_after_the_other(store, monkeypatch):
     """Who comes second waits for the first, and finds the run there."""
     asked, made = request(), ss.run("walk", "train")
     monkeypatch.setattr(walking(), "train", lambda *_: pytest.fail("made twice"))
-    with store.held(asked):
-        second = threading.Thread(target=perform, args=(store, asked))
-        second.start()
-        second.join(0.5)
-        assert second.is_alive()
-        store.save(asked, [made])
-    second.join(30)
-    assert not second.is_alive()
+    with ThreadPoolExecutor() as threads:
+        with store.held(asked):
+            second = threads.submit(perform, store, asked)
+            with pytest.raises(TimeoutError):
+                second.result(0.5)
+            store.save(asked, [made])
+        second.result(30)
     assert [path.name for path in store.folder(asked).parent.iterdir()] == [asked.name]
 
 
@@ -472,9 +427,7 @@ def test_two_trainings_do_not_write_to_one_folder_at_once(tmp_path):
 
 def no_text(folder):
     note = folder / "run.json"
-    content = bytearray(note.read_bytes())
-    content[5] ^= 0x80
-    note.write_bytes(content)
+    note.write_bytes(flipped(note.read_bytes(), place=5, bit=7))
 
 
 def a_file(folder):
@@ -499,21 +452,18 @@ def test_a_damaged_folder_is_set_aside_and_the_run_begun_anew(store, damage):
 
 def test_of_two_runs_that_take_a_folder_at_once_one_is_refused(tmp_path):
     for attempt in range(30):
-        folder, begin, refused = tmp_path / str(attempt), threading.Barrier(2), []
+        folder, begin = tmp_path / str(attempt), threading.Barrier(2)
 
-        def take(seed, folder=folder, begin=begin, refused=refused):
+        def take(seed, folder=folder, begin=begin):
             begin.wait()
             try:
                 take_folder(folder, walk(), seed)
             except BadArgument as error:
-                refused.append(str(error))
+                return str(error)
 
-        both = [threading.Thread(target=take, args=(seed,)) for seed in (0, 1)]
-        for thread in both:
-            thread.start()
-        for thread in both:
-            thread.join()
-        assert len(refused) == 1 and "it holds another run" in refused[0]
+        with ThreadPoolExecutor() as threads:
+            (refused,) = filter(None, threads.map(take, (0, 1)))
+        assert "it holds another run" in refused
 
 
 def test_a_file_that_is_missing_is_no_fault_of_the_store(store, monkeypatch):
@@ -599,32 +549,24 @@ def test_records_survive_a_new_field_and_a_renamed_class(recorded, asked):
     assert found.made is not None and found.made.device == "slide rule"
 
 
-def cut(content: bytes) -> bytes:
-    return content[:500]
+DAMAGES = {
+    "cut": lambda content: content[:500],
+    "one bit": lambda content: flipped(content, len(content) // 2, bit=0),
+    "what it is": lambda content: content.replace(b"spec", b"Spec", 1),
+}
 
 
-def one_bit(content: bytes) -> bytes:
-    middle = len(content) // 2
-    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
-
-
-def what_it_is(content: bytes) -> bytes:
-    return content.replace(b"spec", b"Spec", 1)
-
-
-@pytest.mark.parametrize("damage", [cut, one_bit, what_it_is])
-def test_a_damaged_record_is_named(recorded, asked, tmp_path, capsys, damage):
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_record_is_named(recorded, asked, tmp_path, call, damage):
     file: Path = Records(recorded).path(asked)
-    file.write_bytes(damage(file.read_bytes()))
+    file.write_bytes(DAMAGES[damage](file.read_bytes()))
     records = Records(recorded)
     for read in (records.__contains__, records.about, records.load):
         with pytest.raises(BadArgument, match=rf"{file.name} cannot be read \(it is not as it was written\)"):
             read(asked)
-    call = ["reproduce", "walk:2", "--full", "--out", str(tmp_path / "new"), "--recorded"]
-    assert run([*call, str(recorded)]) == 2
-    assert "cannot be read" in capsys.readouterr().err
-    assert run([*call, str(tmp_path / "none")]) == 2
-    assert "is no folder" in capsys.readouterr().err
+    for folder, words in ((recorded, "cannot be read"), (tmp_path / "none", "is no folder")):
+        code, _, told = call("reproduce", "walk:2", "--full", "--out", tmp_path / "new", "--recorded", folder)
+        assert code == 2 and words in told
 
 
 # ---- rooms -----------------------------------------------------------------------------------------------
@@ -643,10 +585,3 @@ def test_an_inventory_points_into_another_room():
     right = {"claim:walk/falls", "figure:walk/1", "function:walk/study.Walk", "function:walk/network.Network"}
     passed_over = {"claim:nowhere/falls"}  # no such room is here
     assert {line.id for line in lines} - astray == right | passed_over
-
-
-def test_a_room_holds_its_studies():
-    found = room("walk")
-    assert [kind.name for kind in found.subjects] == ["walk", "walk/short"]
-    assert found.citation == "Nobody: A walk (2025)" and len(found.claims) == 3
-    assert found.holds("claim", "falls") and not found.holds("erratum", "falls")

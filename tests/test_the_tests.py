@@ -58,6 +58,14 @@ class WithoutLoss(Squares):
     observables = {"p": ("coordinate",)}
 
 
+class DeclaresTooMuch(Squares):
+    observables = {**Squares.observables, "q": ()}
+
+
+class DeclaresANumber(Squares):
+    observables = {**Squares.observables, "p": ()}
+
+
 class NeverEqual(Squares):
     """No two of these are the same problem, so compiled code is never shared."""
 
@@ -104,6 +112,9 @@ FAULTS: list[tuple[str, str, Any, Any]] = [
     ("spec", "the digest ignores a field", Squares, ForgetsAField),
     ("same", "the seed moves the frame", Squares, ("start", seeded_frame)),
     ("same", "the seed moves nothing", Squares, ("start", lambda start, _: ss.Start(Weights(UNIT), start.frame))),
+    ("observables", "declares 'q', but `measure`", Squares, DeclaresTooMuch),
+    ("observables", "returns 'loss', which", Squares, WithoutLoss),
+    ("observables", "'p' has the dimensions ()", Squares, DeclaresANumber),
     ("faces", "flow starts with another", Squares, ("flow.state_of", lambda state, _: State(2 * state.p))),
     ("trajectories", "lacks `loss`", Squares, WithoutLoss),
     ("second", "the second call compiled", Squares, NeverEqual),

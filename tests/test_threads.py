@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -15,6 +15,8 @@ import saddlescope as ss
 from saddlescope.core import threads as module
 from saddlescope.core.threads import LARGE, one_thread, threads_for
 from saddlescope.lab.pool import WORKER_ENVIRONMENT
+
+from .conftest import printed
 
 
 def blas_threads():
@@ -39,12 +41,15 @@ def test_they_are_given_back():
             assert blas_threads() == {1}
         assert blas_threads() == {1}
     assert blas_threads() == {2}
-
-
-def test_they_are_given_back_after_an_error():
     with pytest.raises(ValueError, match="wrong"), one_thread():
         raise ValueError("wrong")
     assert blas_threads() == {2}
+
+
+def as_users_start_it(code: str, **settings: str) -> list[str]:
+    """What a process prints that has BLAS's own number of threads."""
+    environment = {name: value for name, value in os.environ.items() if name not in WORKER_ENVIRONMENT}
+    return printed(sys.executable, "-c", code, env={**environment, **settings}).split()
 
 
 OVERLAPPING = """
@@ -83,10 +88,7 @@ with threadpool_limits(2, user_api="blas"):
 
 
 def test_blocks_of_two_threads_may_overlap():
-    """In a process that began with BLAS's own number of threads, as a user's does."""
-    environment = {name: value for name, value in os.environ.items() if name not in WORKER_ENVIRONMENT}
-    done = subprocess.run([sys.executable, "-c", OVERLAPPING], capture_output=True, text=True, env=environment)
-    assert done.stdout.split() == ["{1}", "{1}", "True", "True"], done.stderr
+    assert as_users_start_it(OVERLAPPING) == ["{1}", "{1}", "True", "True"]
 
 
 class Shared:
@@ -108,14 +110,13 @@ def test_a_number_that_threads_share_is_given_back_by_the_last(monkeypatch):
             inside.set()
             leave.wait(60)
 
-    thread = threading.Thread(target=other)
-    thread.start()
-    inside.wait(60)
-    with one_thread():
+    with ThreadPoolExecutor() as threads:
+        threads.submit(other)
+        inside.wait(60)
+        with one_thread():
+            assert library.num_threads == 1
         assert library.num_threads == 1
-    assert library.num_threads == 1
-    leave.set()
-    thread.join()
+        leave.set()
     assert library.num_threads == 8
 
 
@@ -126,24 +127,25 @@ def test_large_matrices_keep_theirs():
         assert blas_threads() == {1}
 
 
+def watched(monkeypatch, owner, name):
+    """How many threads there are whenever a function is called."""
+    seen, whole = [], getattr(owner, name)
+    monkeypatch.setattr(owner, name, lambda *given: (seen.append(blas_threads()), whole(*given))[1])
+    return seen
+
+
 @pytest.mark.parametrize("run", [ss.predict, ss.flow, ss.train])
 def test_the_python_api_computes_with_one(run, monkeypatch):
     chosen = ss.system("squares", "tiny")
-    seen = []
-    theory = type(chosen.theory)
-    predict = theory.predict
-    monkeypatch.setattr(theory, "predict", lambda *given: (seen.append(blas_threads()), predict(*given))[1])
+    seen = watched(monkeypatch, type(chosen.theory), "predict")
     run(chosen)
     assert seen == [{1}] and blas_threads() == {2}
 
 
-def test_a_measurement_computes_with_one(monkeypatch, tmp_path):
-    torch = pytest.importorskip("torch")
+def test_a_measurement_computes_with_one(monkeypatch, tmp_path, torch):
     from saddlescope.watch import measure as measuring
 
-    seen = []
-    changed = measuring.changed
-    monkeypatch.setattr(measuring, "changed", lambda *given: (seen.append(blas_threads()), changed(*given))[1])
+    seen = watched(monkeypatch, measuring, "changed")
     model = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(16, 2, batch_first=True), 1)
     with ss.Watch(model, every=1, heads=2, folder=tmp_path / "watched") as watch:
         with torch.no_grad():
@@ -173,7 +175,4 @@ print(sum("XLAEigen" in name for name in names), "PJRT_NPROC" in os.environ)
 
 @pytest.mark.parametrize(("settings", "threads"), [({}, "1"), ({"NPROC": "3"}, "3")])
 def test_a_flow_starts_jax_with_one_thread_unless_told_otherwise(settings, threads):
-    environment = {name: value for name, value in os.environ.items() if name not in WORKER_ENVIRONMENT}
-    run = [sys.executable, "-c", STARTED]
-    done = subprocess.run(run, capture_output=True, text=True, env={**environment, **settings})
-    assert done.stdout.split() == [threads, "False"], done.stderr
+    assert as_users_start_it(STARTED, **settings) == [threads, "False"]

@@ -19,11 +19,7 @@ from saddlescope.templates.squares import Squares
 from saddlescope.templates.squares.data import State, Weights
 from saddlescope.templates.squares.system import SquaresTheory
 
-from .neighbours import NOISE, Pairs, PairsTraining, tiny
-
-
-def times(stages):
-    return [stage.time for stage in stages]
+from .neighbours import NOISE, Pairs, PairsTraining, times, tiny
 
 
 class Dropped(Squares):
@@ -266,23 +262,14 @@ def test_a_training_is_taken_up_after_it_was_prolonged(tmp_path, monkeypatch):
         assert train(chosen, snapshots=few, save=file).equals(whole)
 
 
-class AtOnce(Squares):
-    """Over as soon as the loss is below 1e-3."""
-
-    name = "squares/at_once"
-
-    @ss.part
-    class theory(SquaresTheory):
-        def predict(self, start):
-            ending = ss.Ending(horizon=1e5, arrival=ss.Mark("loss", 1e-3), at_once=True)
-            return dataclasses.replace(super().predict(start), ending=ending)
-
-
 def test_a_training_that_has_arrived_goes_no_further(tmp_path):
-    first = train(tiny(AtOnce), save=tmp_path / "run.npz")
+    """It is over as soon as the loss is below 1e-3."""
+    ending = ss.Ending(horizon=1e5, arrival=ss.Mark("loss", 1e-3), at_once=True)
+    settings = {"prediction": dataclasses.replace(ss.predict(tiny()), ending=ending), "save": tmp_path / "run.npz"}
+    first = train(tiny(), **settings)
     assert first.attrs["result"] == "finished" and first.attrs["steps"] < 0.01 * 1e5 / 0.1
     assert first["loss"].values[-1] <= 1e-3
-    assert train(tiny(AtOnce), save=tmp_path / "run.npz").equals(first)
+    assert train(tiny(), **settings).equals(first)
 
 
 def test_saved_runs_of_others_are_refused(tmp_path):

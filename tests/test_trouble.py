@@ -20,8 +20,9 @@ from saddlescope.core.progress import progress
 from saddlescope.lab.seal import read_sealed
 from saddlescope.show.tables import verdicts
 
-from .conftest import example_code
-from .synthetic import RUNS, install
+from .conftest import example_code, printed
+from .packages import install
+from .synthetic import PARTS, RUNS
 from .test_damage import DAMAGES
 from .waiting import wait_for
 
@@ -33,37 +34,44 @@ def site(tmp_path_factory):
     return tmp_path_factory.mktemp("site")
 
 
+def environment(site):
+    """One in which the paper is found, its code as it was written."""
+    install(site, "drops", {**PARTS, "drops/squares.py": example_code()})
+    return {**os.environ, "PYTHONPATH": str(site)}
+
+
 @pytest.fixture
 def call(site, tmp_path):
-    """`run` runs the command to its end, `begin` only starts it."""
+    """`run` runs the command to its end, `begin` only starts it, and `end` waits for it."""
     out = tmp_path / "out"
 
     def begin(*arguments, prefix=(), **settings):
         return subprocess.Popen(
             [*prefix, *COMMAND, "--out", str(out), *map(str, arguments)],
-            env=install(site, example_code(), **settings),
+            env={**environment(site), **settings},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
 
-    def run(*arguments, **options):
-        process = begin(*arguments, **options)
+    def end(process, code=0):
+        """What it says and what it complains of, once it has ended as it should."""
         said, complaints = process.communicate(timeout=120)
-        return SimpleNamespace(returncode=process.returncode, said=said, complaints=complaints)
+        assert process.returncode == code and "Traceback" not in complaints, complaints
+        return said, complaints
 
-    return SimpleNamespace(begin=begin, out=out, run=run)
+    def run(*arguments, code=0, **options):
+        return end(begin(*arguments, **options), code)
 
-
-def bare(page):
-    """The report without dates, durations and the command line."""
-    for changing in (r"<time>.*?</time>", r'<span class="duration">.*?</span>', r"<dt>command</dt><dd>.*?</dd>"):
-        page = re.sub(changing, "", page)
-    return page
+    return SimpleNamespace(begin=begin, end=end, out=out, run=run)
 
 
 def report(out):
-    return bare((out / "report.html").read_text())
+    """Without dates, durations and the command line."""
+    page = (out / "report.html").read_text()
+    for changing in (r"<time>.*?</time>", r'<span class="duration">.*?</span>', r"<dt>command</dt><dd>.*?</dd>"):
+        page = re.sub(changing, "", page)
+    return page
 
 
 def stored(out):
@@ -74,8 +82,7 @@ def stored(out):
 @pytest.fixture(scope="module")
 def undisturbed(site, tmp_path_factory):
     out = tmp_path_factory.mktemp("undisturbed")
-    done = subprocess.run([*COMMAND, "--out", str(out)], env=install(site, example_code()), capture_output=True)
-    assert done.returncode == 0, done.stderr
+    printed(*COMMAND, "--out", out, env=environment(site))
     assert len(stored(out)) == RUNS
     return out
 
@@ -90,8 +97,7 @@ def test_kills_lose_nothing(call, undisturbed):
         process.kill()
         process.communicate()
         assert before < stored(call.out)
-    done = call.run()
-    assert done.returncode == 0, done.complaints
+    call.run()
     assert report(call.out) == report(undisturbed)
     assert not list(call.out.glob("runs/**/.partial-*"))
 
@@ -99,8 +105,7 @@ def test_kills_lose_nothing(call, undisturbed):
 def test_two_at_once_in_one_store(call, undisturbed):
     both = [call.begin(DROPS_PAUSE="0.05") for _ in range(2)]
     for process in both:
-        _, errors = process.communicate(timeout=120)
-        assert process.returncode == 0, errors
+        call.end(process)
     assert report(call.out) == report(undisturbed)
     assert not list(call.out.glob("runs/**/.partial-*"))
 
@@ -109,9 +114,7 @@ def test_an_interrupt_leaves_nothing_half_written(call):
     process = call.begin(DROPS_PAUSE="0.5")
     wait_for(lambda: stored(call.out), process)
     process.send_signal(signal.SIGINT)
-    _, words = process.communicate(timeout=30)
-    assert process.returncode == 130
-    assert "interrupted" in words and "Traceback" not in words
+    assert "interrupted" in call.end(process, 130)[1]
     assert not list(call.out.glob("runs/**/.partial-*"))
 
 
@@ -153,8 +156,7 @@ def test_a_lost_worker_costs_its_run_alone(call, undisturbed):
     process = call.begin(DROPS_PAUSE="0.3")
     wait_for(lambda: stored(call.out), process)
     os.kill(workers_of(process)[0], signal.SIGKILL)
-    _, words = process.communicate(timeout=120)
-    assert process.returncode == 0, words
+    _, words = call.end(process)
     assert "a worker process was lost" in words and "memory" not in words
     assert report(call.out) == report(undisturbed)
 
@@ -163,33 +165,26 @@ def test_a_run_that_always_takes_its_worker_with_it_is_the_end(call, tmp_path):
     fatal = tmp_path / "fatal"
     fatal.mkdir()
     (fatal / "once").touch()
-    done = call.run(DROPS_FATAL=str(fatal))
-    assert done.returncode == 0 and done.complaints.count("a worker process was lost") == 1
+    _, words = call.run(DROPS_FATAL=str(fatal))
+    assert words.count("a worker process was lost") == 1
     shutil.rmtree(call.out)
     for number in range(9):
         (fatal / str(number)).touch()
-    done = call.run(DROPS_FATAL=str(fatal))
-    assert done.returncode == 1
-    assert "flow drops seed 5 was lost 3 times" in done.complaints and "are kept" in done.complaints
-    assert "memory" not in done.complaints
-    assert "Traceback" not in done.complaints
+    _, words = call.run(DROPS_FATAL=str(fatal), code=1)
+    assert "flow drops seed 5 was lost 3 times" in words and "are kept" in words and "memory" not in words
 
 
 def test_a_full_disk_is_said_and_costs_no_run(call):
     """A limit on file sizes stands for the full disk: the first file that exceeds it fails."""
-    done = call.run(prefix=["bash", "-c", 'ulimit -f 3; exec "$@"', "bash"])
-    assert done.returncode == 1
-    assert "cannot write to" in done.complaints and "are kept" in done.complaints
-    assert "Traceback" not in done.complaints
+    _, words = call.run(prefix=["bash", "-c", 'ulimit -f 3; exec "$@"', "bash"], code=1)
+    assert "cannot write to" in words and "are kept" in words
     assert not list(call.out.glob("runs/**/.partial-*"))
-    assert call.run().returncode == 0
+    call.run()
 
 
 def test_a_folder_that_cannot_be_written_is_a_bad_argument(call):
     call.out.write_text("not a folder")
-    done = call.run()
-    assert done.returncode == 2
-    assert "choose another folder with --out" in done.complaints
+    assert "choose another folder with --out" in call.run(code=2)[1]
 
 
 def test_damaged_runs_are_made_again_and_said(call, undisturbed):
@@ -200,20 +195,14 @@ def test_damaged_runs_are_made_again_and_said(call, undisturbed):
     *damaged, other = rng.sample(folders, len(DAMAGES) + 1)
     for damage, folder in zip(DAMAGES, damaged, strict=True):
         damage(folder, rng, other)
-    done = call.run("--json")
-    assert done.returncode == 0, done.complaints
-    (row,) = json.loads(done.said)
-    assert row["verdict"] == "supported"
+    said, words = call.run("--json")
+    assert [row["verdict"] for row in json.loads(said)] == ["supported"]
     assert report(call.out) == report(undisturbed)
     assert stored(call.out) == stored(undisturbed)
-    assert done.complaints.count("the stored run was damaged") == len(damaged)
+    assert words.count("the stored run was damaged") == len(damaged)
     for folder in damaged:
         assert not folder.is_symlink() and read_sealed(folder, folder.name)
         assert os.path.lexists(folder.with_name(f".damaged-{folder.name}"))
-
-
-def other_verdict(path):
-    path.write_text(path.read_text().replace("supported", "refuted"))
 
 
 def folder_in_its_place(path):
@@ -226,20 +215,22 @@ def pipe_in_its_place(path):
     os.mkfifo(path)
 
 
+def another_verdict(path):
+    path.write_text(path.read_text().replace("supported", "refuted"))
+
+
 def another_answer(path):
     (other,) = path.parent.glob("quick-figure-*.json")
     path.write_bytes(other.read_bytes())
 
 
-@pytest.mark.parametrize("damage", [other_verdict, another_answer, folder_in_its_place, pipe_in_its_place])
+@pytest.mark.parametrize("damage", [another_verdict, another_answer, folder_in_its_place, pipe_in_its_place])
 def test_damaged_answers_are_worked_out_again(call, undisturbed, damage):
     shutil.copytree(undisturbed, call.out)
     (answer,) = call.out.glob("runs/.derived/quick-verdicts-*.json")
     before = answer.read_bytes()
     damage(answer)
-    done = call.run("--json")
-    assert done.returncode == 0, done.complaints
-    assert json.loads(done.said)[0]["verdict"] == "supported"
+    assert json.loads(call.run("--json")[0])[0]["verdict"] == "supported"
     assert report(call.out) == report(undisturbed)
     assert answer.read_bytes() == before
 
@@ -250,8 +241,7 @@ def test_what_comes_of_code_that_is_edited_meanwhile_is_not_kept(call, site):
     wait_for(lambda: stored(call.out), process)
     code = site / "drops" / "squares.py"
     code.write_text(code.read_text() + "\n# edited\n")
-    _, complaints = process.communicate(timeout=120)
-    assert process.returncode == 1 and "changed while it ran" in complaints and "Traceback" not in complaints
+    assert "changed while it ran" in call.end(process, 1)[1]
     assert len(stored(call.out)) < RUNS
 
 
@@ -260,7 +250,7 @@ def test_what_comes_of_code_that_is_edited_meanwhile_is_not_kept(call, site):
 
 def test_it_ends_with_a_line_for_each_paper(call, undisturbed):
     shutil.copytree(undisturbed, call.out)
-    short, whole = call.run().said, call.run("--all").said
+    short, whole = call.run()[0], call.run("--all")[0]
     assert re.search(r"drops\s+│\s+1 │\s+0 │\s+0 │\s+\S+ s", short) and "--all lists every claim" in short
     assert "falls" not in short and re.search(r"\bdrops\b.*│ supported │ falls", whole, re.S)
     assert "1 supported, 0 refuted, 0 undecided; the report:" in short

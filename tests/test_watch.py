@@ -2,45 +2,33 @@
 
 from __future__ import annotations
 
+import copy
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
 import warnings
+from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
+import saddlescope as ss
 from saddlescope.core.errors import BadArgument
+from saddlescope.spectra.layouts import find_layout
+from saddlescope.watch import measure_tree, read_watched
+from saddlescope.watch.folder import WatchFolder
+from saddlescope.watch.jax_tree import named_leaves
 from saddlescope.watch.schedule import Schedule
-from saddlescope.watch.store import Store, read_watched
 
-from .conftest import ROOT
+from .models import LAYERS, dense_products, tiny_gpt2
+from .test_imports import loaded_by
 from .waiting import wait_for
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
-
-WIDTH, HEADS, LAYERS = 16, 2, 2
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-def tiny_gpt2(seed=0, width=WIDTH):
-    torch.manual_seed(seed)
-    config = transformers.GPT2Config(
-        n_layer=LAYERS, n_embd=width, n_head=HEADS, vocab_size=16, n_positions=8, bos_token_id=0, eos_token_id=0
-    )
-    config.resid_pdrop = config.embd_pdrop = config.attn_pdrop = 0.0
-    return transformers.GPT2LMHeadModel(config)
 
 
 def tokens(step):
@@ -58,25 +46,6 @@ def train(model, steps, each=lambda step, loss: None, first=1):
         each(step, loss)
 
 
-def watching(*arguments, **options):
-    from saddlescope.watch import Watch
-
-    return Watch(*arguments, **options)
-
-
-def dense_products(model):
-    """QK and OV of every head of a GPT-2 as d x d matrices in 64 bits, [layer, circuit, head]."""
-    found = []
-    for block in model.transformer.h:
-        fused, output = (module.weight.detach().double().numpy() for module in (block.attn.c_attn, block.attn.c_proj))
-        query, key, value = np.split(fused, 3, axis=1)
-        heads = [slice(h * WIDTH // HEADS, (h + 1) * WIDTH // HEADS) for h in range(HEADS)]
-        found.append(
-            [[query[:, h] @ key[:, h].T for h in heads], [value[:, h] @ output[h] for h in heads]],
-        )
-    return np.array(found)
-
-
 # ---- schedule ------------------------------------------------------------------------------------------------
 
 
@@ -84,17 +53,16 @@ def steps_of(schedule, until):
     return [step for step in range(until + 1) if step in schedule]
 
 
-def test_log_schedule_is_that_of_pythia():
-    powers = [2**k for k in range(10)]
-    assert steps_of(Schedule(1000), 3000) == [0, *powers, 1000, 2000, 3000]
-
-
-def test_log_schedule_never_waits_longer_than_every():
-    assert steps_of(Schedule(100), 700) == [0, 1, 2, 4, 8, 16, 32, 64, 100, 128, 200, 256, 300, 400, 500, 512, 600, 700]
-
-
-def test_even_schedule():
-    assert steps_of(Schedule(7, "every"), 21) == [0, 7, 14, 21]
+@pytest.mark.parametrize(
+    ("schedule", "steps"),
+    [
+        (Schedule(1000), [0, *(2**k for k in range(10)), 1000, 2000, 3000]),  # that of Pythia
+        (Schedule(100), [0, 1, 2, 4, 8, 16, 32, 64, 100, 128, 200, 256, 300, 400, 500, 512, 600, 700]),
+        (Schedule(7, "every"), [0, 7, 14, 21]),
+    ],
+)
+def test_schedules(schedule, steps):
+    assert steps_of(schedule, steps[-1]) == steps
 
 
 @pytest.mark.parametrize(("every", "kind"), [(0, "log"), (2.5, "log"), (10, "logs")])
@@ -110,12 +78,12 @@ def test_schedules_that_cannot_be(every, kind):
 @pytest.mark.parametrize("background", [True, False])
 def test_singular_values_are_those_of_the_dense_change(tmp_path, device, tolerance, background):
     model = tiny_gpt2()
-    start, seen = dense_products(model), {}
-    with watching(model, 5, tmp_path, device=device, background=background) as watch:
+    start, seen = dense_products(model.state_dict(), heads=2), {}
+    with ss.Watch(model, 5, tmp_path, device=device, background=background) as watch:
 
         def each(step, loss):
             watch.step(step, loss=loss)
-            seen[step] = (dense_products(model) - start, float(loss.detach()))
+            seen[step] = (dense_products(model.state_dict(), heads=2) - start, float(loss.detach()))
 
         train(model, 12, each)
         found = watch.trajectory
@@ -138,7 +106,7 @@ def test_singular_values_are_those_of_the_dense_change(tmp_path, device, toleran
 def test_ranks_are_of_the_whole_spectrum_when_few_modes_are_kept(tmp_path):
     found = []
     for modes in (1, 32):
-        with watching(model := tiny_gpt2(), 10, tmp_path / str(modes), modes=modes) as watch:
+        with ss.Watch(model := tiny_gpt2(), 10, tmp_path / str(modes), modes=modes) as watch:
             train(model, 10, watch.step)
             found.append(watch.trajectory.sel(time=10))
     few, many = found
@@ -151,7 +119,7 @@ def test_bfloat16_start_is_kept_as_it_was(tmp_path):
     from safetensors.torch import load_file
 
     model = tiny_gpt2().to(torch.bfloat16)
-    with watching(model, folder=tmp_path):
+    with ss.Watch(model, folder=tmp_path):
         stored = load_file(tmp_path / "start.safetensors")
     assert len(stored) == 2 * LAYERS  # the attention's tensors and no others
     for name, tensor in stored.items():
@@ -160,13 +128,13 @@ def test_bfloat16_start_is_kept_as_it_was(tmp_path):
 
 
 def test_steps_that_are_skipped_are_measured_at_the_next(tmp_path):
-    with watching(model := tiny_gpt2(), 10, tmp_path, schedule="every") as watch:
+    with ss.Watch(model := tiny_gpt2(), 10, tmp_path, schedule="every") as watch:
         train(model, 30, lambda step, loss: watch.step(step) if step % 3 == 0 else None)
         assert watch.steps == [0, 12, 21, 30]
 
 
 def test_stages_and_report(tmp_path, recwarn):
-    with watching(model := tiny_gpt2(), 5, tmp_path / "run") as watch:
+    with ss.Watch(model := tiny_gpt2(), 5, tmp_path / "run") as watch:
         train(model, 20, watch.step)
     stages = watch.stages()
     assert stages and {one.circuit for one in stages} == {"QK", "OV"}
@@ -184,16 +152,16 @@ def test_stages_and_report(tmp_path, recwarn):
 def test_wrappers_are_seen_through(tmp_path):
     model = tiny_gpt2()
     wrapped = torch.nn.DataParallel(torch.compile(model))  # compiled only when it is called, which nobody does
-    with watching(wrapped, 5, tmp_path) as watch:
+    with ss.Watch(wrapped, 5, tmp_path) as watch:
         train(model, 5, watch.step)
-    with watching(model, 5, tmp_path) as again:
+    with ss.Watch(model, 5, tmp_path) as again:
         assert again.steps == [0, 1, 2, 4, 5]
 
 
 def test_only_rank_zero_acts(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.distributed, "get_rank", lambda: 1)
-    with watching(tiny_gpt2(), 5, tmp_path / "run") as watch:
+    with ss.Watch(tiny_gpt2(), 5, tmp_path / "run") as watch:
         watch.step(5)
         watch.state()
     assert not (tmp_path / "run").exists()
@@ -212,7 +180,7 @@ def test_transformer_encoder(tmp_path, heads):
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     attention = model.layers[1].self_attn
     before = [attention.in_proj_weight.detach().double().numpy().copy()]
-    with watching(model, 2, tmp_path, heads=heads) as watch:
+    with ss.Watch(model, 2, tmp_path, heads=heads) as watch:
         for step in (1, 2):
             model(torch.randn(3, 4, 8)).square().mean().backward()
             optimizer.step()
@@ -229,32 +197,30 @@ def test_transformer_encoder(tmp_path, heads):
 
 def test_resumed_loop_repeats_nothing(tmp_path):
     whole, parts = tiny_gpt2(), tiny_gpt2()
-    with watching(whole, 4, tmp_path / "whole") as watch:
+    with ss.Watch(whole, 4, tmp_path / "whole") as watch:
         train(whole, 12, watch.step)
-    with watching(parts, 4, tmp_path / "parts") as watch:
+    with ss.Watch(parts, 4, tmp_path / "parts") as watch:
         train(parts, 6, watch.step)
         watch.state()
-        kept = {name: tensor.clone() for name, tensor in parts.state_dict().items()}
+        again = copy.deepcopy(parts)
         train(parts, 9, watch.step, first=7)  # steps 7, 8, 9 are lost to the checkpoint
-    again = tiny_gpt2()
-    again.load_state_dict(kept)
-    with watching(again, 4, tmp_path / "parts") as watch:
+    with ss.Watch(again, 4, tmp_path / "parts") as watch:
         train(again, 12, watch.step, first=7)
     assert read_watched(tmp_path / "parts").identical(read_watched(tmp_path / "whole"))
 
 
 def test_other_models_folder_is_refused(tmp_path):
-    watching(tiny_gpt2(), folder=tmp_path).close()
+    ss.Watch(tiny_gpt2(), folder=tmp_path).close()
     with pytest.raises(BadArgument, match=r"another model.*shape \(16, 48\) there.*\(32, 96\) here.*fresh=True"):
-        watching(tiny_gpt2(width=32), folder=tmp_path)
-    watching(tiny_gpt2(width=32), folder=tmp_path, fresh=True).close()
+        ss.Watch(tiny_gpt2(n_embd=32), folder=tmp_path)
+    ss.Watch(tiny_gpt2(n_embd=32), folder=tmp_path, fresh=True).close()
 
 
 def test_beginning_again_from_other_weights_is_refused(tmp_path):
-    watching(tiny_gpt2(0), folder=tmp_path).close()
-    with watching(tiny_gpt2(1), folder=tmp_path) as watch, pytest.raises(BadArgument, match="other weights"):
+    ss.Watch(tiny_gpt2(0), folder=tmp_path).close()
+    with ss.Watch(tiny_gpt2(1), folder=tmp_path) as watch, pytest.raises(BadArgument, match="other weights"):
         watch.step(1)
-    with watching(tiny_gpt2(0), folder=tmp_path) as watch:
+    with ss.Watch(tiny_gpt2(0), folder=tmp_path) as watch:
         watch.step(1)
 
 
@@ -265,9 +231,8 @@ import torch
 from saddlescope.core.files import write_whole
 from saddlescope.watch import Watch
 
-torch.set_num_threads(1)
 torch.manual_seed(0)
-checkpoint = Path({folder!r}) / "checkpoint.pt"
+checkpoint = Path("checkpoint.pt")
 layer = torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
 model = torch.nn.TransformerEncoder(layer, 2)
 first = 1
@@ -276,8 +241,8 @@ if checkpoint.exists():
     model.load_state_dict(stored["model"])
     first = stored["step"] + 1
 optimizer = torch.optim.SGD(model.parameters(), 0.1)
-watch = Watch(model, 3, Path({folder!r}) / "watched", background=True)
-for step in range(first, {last} + 1):
+watch = Watch(model, 3, "watched", background=True)
+for step in range(first, 201):
     batch = torch.randn(4, 6, 8, generator=torch.Generator().manual_seed(step))
     loss = model(batch).diff(dim=1).square().mean()
     optimizer.zero_grad()
@@ -286,39 +251,37 @@ for step in range(first, {last} + 1):
     watch.step(step, loss=loss)
     if step % 10 == 0:
         watch.state()
-        write_whole(checkpoint, lambda partial: torch.save({{"model": model.state_dict(), "step": step}}, partial))
+        write_whole(checkpoint, lambda partial: torch.save({"model": model.state_dict(), "step": step}, partial))
 watch.close()
 """
 
 
-def test_killed_run_loses_and_doubles_nothing(tmp_path):
+def test_killed_run_loses_and_doubles_nothing(tmp_path, monkeypatch):
     """SIGKILL at a random moment, resumed from the last checkpoint: as if nothing had happened."""
-    last = 200
-    (tmp_path / "killed").mkdir()
-    (tmp_path / "whole").mkdir()
-    script = [sys.executable, "-c", LOOP.format(folder=str(tmp_path / "killed"), last=last)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    store = Store(tmp_path / "killed" / "watched")
-    killed = subprocess.Popen(script, env=environment, stderr=subprocess.DEVNULL)
+    script, store = [sys.executable, "-c", LOOP], WatchFolder(tmp_path / "watched")
+    monkeypatch.chdir(tmp_path)
+    killed = subprocess.Popen(script, stderr=subprocess.DEVNULL)
     try:
         wait_for(lambda: len(store.steps()) > 6, killed)
         time.sleep(float(np.random.default_rng().uniform(0, 0.4)))
     finally:
         killed.send_signal(signal.SIGKILL)
         killed.wait()
-    assert store.steps()[-1] < last
+    assert store.steps()[-1] < 200
     for step in store.steps():  # what is committed is whole
         assert store.read(step).step == step
     (store.folder / "steps" / ".1.partial.npz").write_bytes(b"half")
-    subprocess.run(script, env=environment, check=True, stderr=subprocess.DEVNULL)
-    assert store.steps() == steps_of(Schedule(3), last)
+    subprocess.run(script, check=True, stderr=subprocess.DEVNULL)
+    assert store.steps() == steps_of(Schedule(3), 200)
     assert not list(store.folder.rglob(".*partial*"))
-    exec(compile(LOOP.format(folder=str(tmp_path / "whole"), last=last), "loop", "exec"), {})
-    assert read_watched(tmp_path / "whole" / "watched").identical(read_watched(store.folder))
+    (tmp_path / "whole").mkdir()
+    monkeypatch.chdir(tmp_path / "whole")
+    exec(compile(LOOP, "loop", "exec"), {})
+    assert read_watched("watched").identical(read_watched(store.folder))
 
 
 def test_damaged_step_is_named(tmp_path):
-    with watching(model := tiny_gpt2(), 5, tmp_path) as watch:
+    with ss.Watch(model := tiny_gpt2(), 5, tmp_path) as watch:
         train(model, 5, watch.step)
     path = tmp_path / "steps" / "0000000004.npz"
     path.write_bytes(path.read_bytes()[:200])
@@ -338,13 +301,13 @@ def test_empty_parameters_are_refused(tmp_path):
     for parameter in model.parameters():
         parameter.data = torch.empty(0)
     with pytest.raises(BadArgument, match=r"is empty, as ZeRO-3.*GatheredParameters"):
-        watching(model, folder=tmp_path)
+        ss.Watch(model, folder=tmp_path)
     with pytest.raises(BadArgument, match="meta device"):
-        watching(tiny_gpt2().to("meta"), folder=tmp_path)
+        ss.Watch(tiny_gpt2().to("meta"), folder=tmp_path)
 
 
 def test_parameters_that_are_sharded_later_are_refused(tmp_path):
-    with watching(model := tiny_gpt2(), 1, tmp_path) as watch:
+    with ss.Watch(model := tiny_gpt2(), 1, tmp_path) as watch:
         full = {name: tensor.clone() for name, tensor in model.state_dict().items()}
         for parameter in model.parameters():
             parameter.data = torch.empty(0)
@@ -367,15 +330,15 @@ def test_distributed_tensors_are_refused(tmp_path):
             weight = distribute_tensor(block.attn.c_attn.weight.detach(), mesh, [Shard(0)])
             block.attn.c_attn.weight = torch.nn.Parameter(weight)
         with pytest.raises(BadArgument, match=r"sharded over devices.*state=get_model_state_dict"):
-            watching(model, folder=tmp_path)
-        watching(model, folder=tmp_path, state=full).close()
+            ss.Watch(model, folder=tmp_path)
+        ss.Watch(model, folder=tmp_path, state=full).close()
     finally:
         torch.distributed.destroy_process_group()
 
 
 @pytest.mark.parametrize("device", ["cpu", "model"])
 def test_diverged_training_is_a_result(tmp_path, device):
-    with watching(model := tiny_gpt2(), 1, tmp_path / "run", device=device) as watch:
+    with ss.Watch(model := tiny_gpt2(), 1, tmp_path / "run", device=device) as watch:
         train(model, 2, watch.step)
         with torch.no_grad():
             model.transformer.h[1].attn.c_attn.weight[0, 0] = float("nan")
@@ -387,11 +350,11 @@ def test_diverged_training_is_a_result(tmp_path, device):
     assert np.isnan(found["stable_rank"].sel(time=3, layer="1")).all()
     assert np.isfinite(found["stable_rank"].sel(time=3, layer="0")).all()
     with pytest.raises(BadArgument, match="not finite at the start"):
-        watching(model, folder=tmp_path / "other")
+        ss.Watch(model, folder=tmp_path / "other")
 
 
 def test_error_beside_the_training_surfaces(tmp_path, monkeypatch):
-    watch = watching(tiny_gpt2(), 1, tmp_path, background=True)
+    watch = ss.Watch(tiny_gpt2(), 1, tmp_path, background=True)
     watch.step(1)
     watch.state()
 
@@ -409,7 +372,7 @@ def test_error_beside_the_training_surfaces(tmp_path, monkeypatch):
 
 
 def test_full_disk_does_not_end_the_training(tmp_path, monkeypatch):
-    write = Store.write
+    write = WatchFolder.write
     full = [True]
 
     def fails(store, record):
@@ -417,8 +380,8 @@ def test_full_disk_does_not_end_the_training(tmp_path, monkeypatch):
             raise OSError(28, "No space left on device")
         write(store, record)
 
-    monkeypatch.setattr(Store, "write", fails)
-    with watching(model := tiny_gpt2(), 1, tmp_path, background=True) as watch:
+    monkeypatch.setattr(WatchFolder, "write", fails)
+    with ss.Watch(model := tiny_gpt2(), 1, tmp_path, background=True) as watch:
         with pytest.warns(UserWarning, match=r"step 2 could not be written.*No space left") as caught:
             train(model, 4, watch.step)
             watch.state()
@@ -433,7 +396,7 @@ def test_full_disk_does_not_end_the_training(tmp_path, monkeypatch):
 
 
 def test_going_back_without_rewinding_is_noticed(tmp_path):
-    with watching(model := tiny_gpt2(), 1, tmp_path) as watch:
+    with ss.Watch(model := tiny_gpt2(), 1, tmp_path) as watch:
         train(model, 4, watch.step)
         with pytest.warns(UserWarning, match=r"step 2 came after step 4.*rewind\(2\)"):
             watch.step(2)
@@ -447,12 +410,7 @@ def test_going_back_without_rewinding_is_noticed(tmp_path):
 # ---- transformers --------------------------------------------------------------------------------------------
 
 
-class Copies(torch.utils.data.Dataset):
-    def __len__(self):
-        return 64
-
-    def __getitem__(self, place):
-        return {"input_ids": tokens(place)[0], "labels": tokens(place)[0]}
+COPIES = [{"input_ids": tokens(place)[0], "labels": tokens(place)[0]} for place in range(64)]
 
 
 class Logger(transformers.TrainerCallback):
@@ -465,34 +423,20 @@ class Logger(transformers.TrainerCallback):
         self.seen.append(dict(logs or {}))
 
 
-def trainer_run(folder, last, resume=None, callback=None, save=5):
-    from saddlescope.watch import SaddleCallback
+TRAINER: dict[str, Any] = dict(per_device_train_batch_size=4, gradient_accumulation_steps=2, learning_rate=0.05)
+TRAINER |= dict(lr_scheduler_type="constant", logging_steps=1, report_to=[], disable_tqdm=True, use_cpu=True, seed=0)
 
-    arguments = transformers.TrainingArguments(
-        output_dir=str(folder),
-        max_steps=last,
-        per_device_train_batch_size=4,
-        gradient_accumulation_steps=2,
-        learning_rate=0.05,
-        lr_scheduler_type="constant",
-        save_steps=save,
-        logging_steps=1,
-        report_to=[],
-        disable_tqdm=True,
-        use_cpu=True,
-        seed=0,
-    )
-    callback = callback or SaddleCallback(every=4, background=True)
-    logger = Logger()
-    trainer = transformers.Trainer(
-        tiny_gpt2(), arguments, train_dataset=Copies(), callbacks=[logger, callback] if callback else [logger]
-    )
+
+def trainer_run(folder, last, resume=None, callback=None, save=5):
+    arguments = transformers.TrainingArguments(str(folder), max_steps=last, save_steps=save, **TRAINER)
+    callbacks = [Logger(), callback or ss.SaddleCallback(every=4, background=True)]
+    trainer = transformers.Trainer(tiny_gpt2(), arguments, train_dataset=COPIES, callbacks=callbacks)
     trainer.train(resume_from_checkpoint=resume)
-    return trainer, callback, logger
+    return trainer, *callbacks
 
 
 def test_trainer_resumed_equals_uninterrupted(tmp_path):
-    trainer, _, logger = trainer_run(tmp_path / "whole", 12)
+    trainer, logger, _ = trainer_run(tmp_path / "whole", 12)
     whole = read_watched(tmp_path / "whole" / "saddlescope")
     assert list(whole["time"].values) == steps_of(Schedule(4), 12)
     assert np.isfinite(whole["loss"].values[1:]).all()
@@ -504,7 +448,7 @@ def test_trainer_resumed_equals_uninterrupted(tmp_path):
     checkpoint = tmp_path / "parts" / "checkpoint-5"
     stored = json.loads((checkpoint / "trainer_state.json").read_text())
     assert stored["stateful_callbacks"]["SaddleCallback"]["args"]["every"] == 4
-    _, resumed, _ = trainer_run(tmp_path / "parts", 12, resume=str(checkpoint))
+    *_, resumed = trainer_run(tmp_path / "parts", 12, resume=str(checkpoint))
     parts = read_watched(tmp_path / "parts" / "saddlescope")
     assert list(parts["time"].values) == list(whole["time"].values)
     assert np.allclose(parts["singular_values"], whole["singular_values"], rtol=1e-6, atol=1e-9)
@@ -544,8 +488,8 @@ def test_lora_change_is_that_of_the_merged_weights(tmp_path):
     torch.manual_seed(0)
     options = {"r": 4, "lora_alpha": 8, "target_modules": ["c_attn", "c_fc"], "fan_in_fan_out": True}
     model = peft.get_peft_model(tiny_gpt2(), peft.LoraConfig(**options))
-    start = dense_products(tiny_gpt2())
-    with watching(model, 5, tmp_path / "run") as watch:
+    start = dense_products(tiny_gpt2().state_dict(), heads=2)
+    with ss.Watch(model, 5, tmp_path / "run") as watch:
         train(model, 5, watch.step)
         found = watch.trajectory.sel(time=5)
         watch.report(tmp_path / "run.png")
@@ -558,14 +502,14 @@ def test_lora_change_is_that_of_the_merged_weights(tmp_path):
     assert np.allclose(found["lora_singular_values"].sel(module="transformer.h.0.mlp.c_fc")[:4], exact, rtol=1e-10)
     assert float(found["lora_stable_rank"][0]) >= 1
 
-    with watching(model, 5, tmp_path / "run") as watch:  # the start is read back, factors included
+    with ss.Watch(model, 5, tmp_path / "run") as watch:  # the start is read back, factors included
         watch.resume_from(4)
         watch.step(5)
         assert np.array_equal(watch.trajectory.sel(time=5)["singular_values"], found["singular_values"])
 
     # Merging happens in 64 bits here: in 32 it would round away what is compared.
     merged = model.double().merge_and_unload()
-    change = np.linalg.svd(dense_products(merged) - start, compute_uv=False)
+    change = np.linalg.svd(dense_products(merged.state_dict(), heads=2) - start, compute_uv=False)
     assert np.allclose(found["singular_values"], change, rtol=1e-9, atol=1e-12 * change.max())
 
 
@@ -575,7 +519,7 @@ def test_lora_variants_start_from_zero_change(tmp_path, options):
     torch.manual_seed(0)
     config = peft.LoraConfig(r=2, target_modules=["c_attn"], fan_in_fan_out=True, **options)
     model = peft.get_peft_model(tiny_gpt2(), config)
-    with watching(model, 2, tmp_path) as watch:
+    with ss.Watch(model, 2, tmp_path) as watch:
         train(model, 2, watch.step)
         found = watch.trajectory
     assert any("DoRA" in note for note in found.attrs["notes"]) == ("use_dora" in options)
@@ -591,8 +535,6 @@ def lightning_run(folder, last, resume=None):
     from lightning.pytorch.callbacks import ModelCheckpoint
     from lightning.pytorch.loggers import CSVLogger
 
-    from saddlescope.watch import LightningCallback
-
     class Module(pl.LightningModule):
         def __init__(self):
             super().__init__()
@@ -604,25 +546,15 @@ def lightning_run(folder, last, resume=None):
         def configure_optimizers(self):
             return torch.optim.SGD(self.parameters(), 0.1)
 
-    class Source(torch.utils.data.IterableDataset):
-        def __iter__(self):
-            return (tokens(place)[0] for place in range(1000))
-
-    callback = LightningCallback(every=4)
-    logger = CSVLogger(folder, name="logs")
-    trainer = pl.Trainer(
-        accelerator="cpu",
-        max_steps=last,
-        accumulate_grad_batches=2,
-        callbacks=[callback, ModelCheckpoint(folder, "{step}", every_n_train_steps=5, save_top_k=-1)],
-        logger=logger,
-        default_root_dir=folder,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-    )
+    source = [tokens(place)[0] for place in range(1000)]
+    callback, logger = ss.LightningCallback(every=4), CSVLogger(folder, name="logs")
+    settings: dict[str, Any] = dict(accelerator="cpu", default_root_dir=folder, accumulate_grad_batches=2)
+    settings |= dict(logger=logger, enable_progress_bar=False, enable_model_summary=False)
+    callbacks = [callback, ModelCheckpoint(folder, "{step}", every_n_train_steps=5, save_top_k=-1)]
+    trainer = pl.Trainer(max_steps=last, callbacks=callbacks, **settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        trainer.fit(Module(), torch.utils.data.DataLoader(Source(), batch_size=4), ckpt_path=resume)
+        trainer.fit(Module(), torch.utils.data.DataLoader(source, batch_size=4), ckpt_path=resume)
     assert callback.watch is not None
     return callback.watch, logger
 
@@ -646,56 +578,45 @@ def test_lightning_resumed_goes_on(tmp_path):
 
 # ---- jax -----------------------------------------------------------------------------------------------------
 
-MAPPING = {
-    "heads": 2,
-    **{role: f"layers.{{layer}}.attention.{role}" for role in ("query", "key", "value", "output")},
-    "orientation": "in_out",
-}
+ROLES = ("query", "key", "value", "output")
+MAPPING = {"heads": 2, "orientation": "in_out"} | {role: f"layers.{{layer}}.attention.{role}" for role in ROLES}
 
 
 def tree(seed):
-    import jax
+    weights = iter(jax.random.normal(jax.random.key(seed), (8, 6, 6)))
+    layers = [{"attention": {role: next(weights) for role in ROLES}} for _ in range(2)]
+    return {"layers": layers, "name": "not an array"}
 
-    keys = iter(jax.random.split(jax.random.key(seed), 8))
-    weights = [
-        {r: jax.random.normal(next(keys), (6, 6)) for r in ("query", "key", "value", "output")} for _ in range(2)
-    ]
-    return {"layers": [{"attention": one} for one in weights], "name": "not an array"}
+
+def second_ov(params):
+    """Of the second head of the second layer."""
+    value, output = (np.asarray(params["layers"][1]["attention"][role], float) for role in ROLES[2:])
+    return value[:, 3:] @ output[3:]
 
 
 @pytest.mark.parametrize("device", ["cpu", "model"])
 def test_tree_of_jax(tmp_path, device):
-    import jax
-
-    from saddlescope.spectra.layouts import find_layout
-    from saddlescope.watch import TreeWatch, measure_tree
-    from saddlescope.watch.jax_tree import named_leaves
-
     params, target = tree(0), tree(1)
-    with TreeWatch(params, mapping=MAPPING, every=2, folder=tmp_path, device=device) as watch:
-        now = params
+    seen = {}
+    with ss.TreeWatch(params, mapping=MAPPING, every=2, folder=tmp_path, device=device) as watch:
         for step in (1, 2, 3):
             share = step / 3
             now = jax.tree.map(lambda a, b, s=share: a + s * (b - a) if hasattr(a, "shape") else a, params, target)
             watch.step(step, now, loss=1 - share)
+            seen[step] = now
         found = watch.trajectory
     assert list(found["time"].values) == [0, 1, 2]
     assert list(found["loss"].values[1:]) == pytest.approx([2 / 3, 1 / 3])
-    parts = [np.asarray(one["layers"][1]["attention"]["value"], float) for one in (params, target)]
-    outputs = [np.asarray(one["layers"][1]["attention"]["output"], float) for one in (params, target)]
-    value, output = (first + (last - first) * 2 / 3 for first, last in (parts, outputs))
-    exact = np.linalg.svd(value[:, 3:] @ output[3:] - parts[0][:, 3:] @ outputs[0][3:], compute_uv=False)
+    exact = np.linalg.svd(second_ov(seen[2]) - second_ov(params), compute_uv=False)
     measured = found["singular_values"].sel(time=2, layer="1", circuit="OV")[1]
     assert np.allclose(measured, exact, atol=1e-6 * exact[0])
     layout = find_layout({name: leaf.shape for name, leaf in named_leaves(params).items()}, None, MAPPING)
-    assert np.allclose(measure_tree(params, now, layout).singular_values, measure_tree(params, target, layout)[0])
+    assert np.allclose(measure_tree(params, seen[3], layout).singular_values, measure_tree(params, target, layout)[0])
 
 
 def test_tree_that_changes_shape_is_refused(tmp_path):
-    from saddlescope.watch import TreeWatch
-
     refused = pytest.raises(BadArgument, match=r"`params` has nothing at 'layers.0.attention.query'")
-    with TreeWatch(tree(0), mapping=MAPPING, every=1, folder=tmp_path) as watch, refused:
+    with ss.TreeWatch(tree(0), mapping=MAPPING, every=1, folder=tmp_path) as watch, refused:
         watch.step(1, {"layers": []})
 
 
@@ -703,17 +624,12 @@ def test_tree_that_changes_shape_is_refused(tmp_path):
 
 
 def test_importing_the_room_is_light():
-    code = (
-        "import sys, saddlescope.watch, saddlescope.watch.store, saddlescope.watch.run\n"
-        "print(*(name for name in ('torch', 'transformers', 'lightning', 'jax', 'peft') if name in sys.modules))"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
-    assert run.stdout.split() == []
+    found = loaded_by("import saddlescope.watch.folder, saddlescope.watch.run")
+    assert not {"torch", "transformers", "lightning", "jax", "peft"} & found
 
 
 def test_a_step_at_which_nothing_is_due_costs_microseconds(tmp_path):
-    with watching(tiny_gpt2(), 10**6, tmp_path, schedule="every") as watch:
+    with ss.Watch(tiny_gpt2(), 10**6, tmp_path, schedule="every") as watch:
         watch.step(1)
         began = time.perf_counter()
         for step in range(2, 1002):

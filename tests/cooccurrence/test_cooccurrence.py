@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import json
+from typing import Any
 
 import jax
 import numpy as np
@@ -11,7 +11,6 @@ import pytest
 from benchmarks import plain
 
 import saddlescope as ss
-from saddlescope.cli import run
 from saddlescope.core.errors import BadArgument
 from saddlescope.core.precision import on_device
 from saddlescope.core.registry import system
@@ -25,13 +24,10 @@ from saddlescope.systems.cooccurrence.evidence import measures
 from saddlescope.systems.cooccurrence.spec import CooccurrenceSpec
 
 SMALL = {"samples": 24, "tokens": 5, "width": 128, "neurons": 256, "sampled_neurons": 3}
+MINUTE = {"samples": 12, "tokens": 3, "width": 40, "neurons": 10, "test_sets": 1}
+TIGHT: dict[str, Any] = {"method": "dop853", "rtol": 1e-11, "atol": 1e-13}
 FORMED = {"small": SMALL, "appendix": {**SMALL, "vocabulary": 20, "init": "kaiming", "output": "kaiming"}}
 each_start = pytest.mark.parametrize("fields", FORMED.values(), ids=FORMED.keys())
-
-
-def numbers(command: str, capsys) -> dict:
-    assert run(command.split()) == 0
-    return json.loads(capsys.readouterr().out)
 
 
 # ---- the Gram form against the weights
@@ -53,9 +49,8 @@ def test_velocity_is_the_reduced_gradient(fields):
 def test_the_network_has_the_gradient_of_appendix_b(fields):
     words = system("cooccurrence", **fields)
     weights, frame = words.training.random_weights(1), words.start(0).frame
-    for found, expected in zip(
-        jax.grad(words.training.loss)(on_device(weights), frame), plain.word_gradient(weights, frame), strict=True
-    ):
+    slope = jax.grad(words.training.loss)(on_device(weights), frame)
+    for found, expected in zip(slope, plain.word_gradient(weights, frame), strict=True):
         assert np.abs(-np.asarray(found) - expected).max() < 1e-12 * np.abs(expected).max()
 
 
@@ -76,10 +71,10 @@ def test_two_thousand_steps_in_gram_matrices_are_those_of_the_weights(fields):
 
 def test_the_flow_of_gram_matrices_is_that_of_all_weights():
     """Loss at τ = 1e4 to 1e-9, relative: both solvers make 1e-11 per step."""
-    words = system("cooccurrence", samples=12, tokens=3, width=40, neurons=10, test_sets=1, horizon=1e4)
+    words = system("cooccurrence", **MINUTE, horizon=1e4)
     start = words.start(0)
     velocity, flat = plain.word_flow(words, start)
-    path = integrate(velocity, flat, 0.0, np.log1p(1e4), method="dop853", rtol=1e-11, atol=1e-13)
+    path = integrate(velocity, flat, 0.0, np.log1p(1e4), **TIGHT)
     weights = layout_of(start.point).unravel(path.state[-1])
     expected = float(words.training.loss(on_device(weights), start.frame))
     found = flow(words, start=start, solver="tight")["loss"].values[-1]
@@ -88,26 +83,16 @@ def test_the_flow_of_gram_matrices_is_that_of_all_weights():
 
 def test_invariants_of_every_order_are_kept():
     """tr((H η)^k) and tr((J η)^k), k = 1 ... 4, from whole matrices: drift below 1e-10 of the largest."""
-    words = system("cooccurrence", samples=12, tokens=3, width=40, neurons=10, test_sets=1)
+    words = system("cooccurrence", **MINUTE)
     start = words.start(0)
     state, frame = words.flow.reduce(start.point, start.frame), on_device(start.frame)
     layout = layout_of(state)
     velocity = jax.jit(lambda flat: words.flow.velocity(layout.unravel(flat), frame))
-    path = integrate(
-        lambda u, flat: np.exp(u) * ravel(velocity(flat)),
-        ravel(state),
-        0.0,
-        np.log1p(3e6),
-        method="dop853",
-        rtol=1e-11,
-        atol=1e-13,
-    )
+    path = integrate(lambda u, flat: np.exp(u) * ravel(velocity(flat)), ravel(state), 0.0, np.log1p(3e6), **TIGHT)
 
     def traces(flat):
-        found = []
-        for matrix, split in zip(
-            reduction._blocks(reduction.grams(layout.unravel(flat), frame), frame), (-1, 13), strict=True
-        ):
+        found, blocks = [], reduction._blocks(reduction.grams(layout.unravel(flat), frame), frame)
+        for matrix, split in zip(blocks, (-1, 13), strict=True):
             signed = np.array(matrix)
             signed[:, split:] *= -1
             found.append([np.trace(np.linalg.matrix_power(signed, k)) for k in (1, 2, 3, 4)])
@@ -143,19 +128,17 @@ def test_gram_matrices_are_drawn_from_the_law_of_weights():
 
     def formed(seed):
         weights, output = data.initial_weights(spec, size, seed)
-        signs = output[: spec.followed]
-        grams = data.grams_of(weights, output, spec.followed)
-        return grams._replace(
-            neuron_value=signs[:, None] * grams.neuron_value, neuron_readout=signs * grams.neuron_readout
-        )
+        return data.grams_of(weights, output, spec.followed), output[: spec.followed]
 
     def drawn(seed):
         grams, _, signs = data.draw_grams(spec, size, seed + 10_000)
-        return grams._replace(
-            neuron_value=signs[:, None] * grams.neuron_value, neuron_readout=signs * grams.neuron_readout
-        )
+        return grams, signs
 
-    one, other = (np.array([ravel(make(seed)) for seed in range(count)]) for make in (formed, drawn))
+    def numbers(grams, signs):
+        value, readout = signs[:, None] * grams.neuron_value, signs * grams.neuron_readout
+        return ravel(grams._replace(neuron_value=value, neuron_readout=readout))
+
+    one, other = (np.array([numbers(*make(seed)) for seed in range(count)]) for make in (formed, drawn))
     for power in (1, 2):
         gap = (one**power).mean(0) - (other**power).mean(0)
         error = np.sqrt(((one**power).var(0) + (other**power).var(0)) / count)
@@ -220,9 +203,8 @@ def test_words_repeat_and_come_in_topics():
 def test_types_may_be_drawn_or_given():
     sentences, _, _ = sentences_of(samples=61, tokens=4, type_counts=(31, 10, 12, 8))
     assert np.bincount(sentences.kinds).tolist() == [31, 10, 12, 8]
-    drawn = {
-        tuple(np.bincount(sentences_of(samples=61, sampled_types=True, data_seed=seed)[0].kinds)) for seed in range(4)
-    }
+    by_chance = [sentences_of(samples=61, sampled_types=True, data_seed=seed)[0] for seed in range(4)]
+    drawn = {tuple(np.bincount(sentences.kinds)) for sentences in by_chance}
     assert len(drawn) > 1 and all(sum(counts) == 61 for counts in drawn)
 
 
@@ -269,9 +251,8 @@ def test_shares_of_sentences_are_those_of_types_where_no_word_repeats():
     for fields in ({"samples": 24}, {"samples": 36, "tokens": 7}, {"samples": 12}, {"type_counts": (1, 1, 1, 57)}):
         words = system("cooccurrence", width=10**6, **fields)
         frame = words.start(0).frame
-        for found, expected in zip(
-            prediction.late_by_sentence(frame), prediction.late_of(words.spec, frame), strict=True
-        ):
+        both = prediction.late_by_sentence(frame), prediction.late_of(words.spec, frame)
+        for found, expected in zip(*both, strict=True):
             np.testing.assert_allclose(found, expected, atol=1e-8)
 
 
@@ -378,16 +359,12 @@ def test_drawn_starts_are_trained_by_gd_alone():
 
 
 def test_a_rate_that_overshoots_says_so():
-    small = {"samples": 12, "tokens": 3, "width": 64, "steps": 60}
-    words = system("cooccurrence", **small, learning_rate=1.0)
+    words = system("cooccurrence", samples=12, tokens=3, width=64, steps=60)
     bound = words.training.stable_rate(words.start(0).frame)
     assert bound is not None
-    assert (
-        "overshoots; at the start GD is stable below"
-        in train(system("cooccurrence", **small, learning_rate=1.5 * bound)).attrs["result"]
-    )
-    assert train(system("cooccurrence", **small, learning_rate=0.5 * bound)).attrs["result"] == "finished"
-    assert train(system("cooccurrence", **small, learning_rate=1e4 * bound)).attrs["result"].startswith("diverged")
+    slow, fast, absurd = (train(words.changed(learning_rate=r * bound)).attrs["result"] for r in (0.5, 1.5, 1e4))
+    assert slow == "finished" and "overshoots; at the start GD is stable below" in fast
+    assert absurd.startswith("diverged")
 
 
 @pytest.mark.slow
@@ -398,8 +375,8 @@ def test_mini_batches_and_other_optimizers_train():
 
 
 @pytest.mark.slow
-def test_other_sizes_through_the_command_line(capsys):
-    found = numbers("flow cooccurrence --set samples=36 tokens=7 width=1000000 --json", capsys)
+def test_other_sizes_through_the_command_line(answer):
+    found = answer("flow", "cooccurrence", "--set", "samples=36", "tokens=7", "width=1000000")
     late = prediction.late((18, 6, 6, 6), (4, 5, 5, 6))
     assert found["observables"]["balance_ratio"] == pytest.approx(late.ratio, rel=6e-3)
     assert found["observables"]["loss_tau"] == pytest.approx(late.loss_tau, rel=0.015)
@@ -407,14 +384,14 @@ def test_other_sizes_through_the_command_line(capsys):
     assert found["conserved_drift"] < 1e-10
     for name in ("train_loss", "test_loss", "balance_ratio", "loss_tau"):
         assert isinstance(found["observables"][name], float)
-    endless = numbers("predict cooccurrence --set samples=null tokens=9 --json", capsys)
+    endless = answer("predict", "cooccurrence", "--set", "samples=null", "tokens=9")
     assert endless["observables"]["balance_ratio"] == pytest.approx(1.5)
     assert [stage["limit_time"] for stage in endless["stages"]] == pytest.approx([3.565, 12.979], rel=1e-3)
 
 
 @pytest.mark.slow
-def test_appendix_a(capsys):
-    found = numbers("train cooccurrence --preset paper --json", capsys)
+def test_appendix_a(answer):
+    found = answer("train", "cooccurrence", "--preset", "paper")
     words = system("cooccurrence", **found["spec"])
     step = words.clock(words.start(0).frame) * found["spec"]["learning_rate"]
     turn, right = (stage["time"] / step for stage in found["stages"])

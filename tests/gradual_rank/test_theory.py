@@ -19,6 +19,7 @@ from saddlescope.systems.gradual_rank.data import Weights
 from saddlescope.systems.gradual_rank.from_function import find_kink
 
 SMALL = {"dim": 14, "tokens": 6, "samples": 160, "teacher_seed": 30, "data_seed": 31}
+JOINING = {"dim": 8, "tokens": 3, "samples": 30, "log10_alpha": -12, "stages": 2}
 HEADS = {"dim": 3, "tokens": 4, "samples": 40, "heads": 2, "stages": 2}
 
 
@@ -30,6 +31,11 @@ def both(name, seed=0, **fields):
     system = ss.system(name, **{**fields, "horizon": 1.03 * prediction.last_time})
     trajectory = ss.flow(system, seed, prediction=prediction)
     return prediction.stages, ss.measured_stages(trajectory, prediction, system), trajectory
+
+
+def assert_times_agree(predicted, measured, rel=1e-6):
+    """To what the flow's own tolerance of 1e-8 per step leaves."""
+    assert [stage.time for stage in predicted] == pytest.approx([stage.time for stage in measured], rel=rel)
 
 
 # ---- the problem
@@ -45,8 +51,8 @@ def test_data_teacher_and_start_are_drawn_as_documented():
     np.testing.assert_array_equal(frame.samples.inputs, x)
     np.testing.assert_allclose(frame.samples.targets, plain.head(np.r_[kq, vo], x), rtol=1e-12, atol=1e-14)
     rng = np.random.default_rng(5)
-    np.testing.assert_array_equal(point.u, 1e-32 * rng.normal(size=28))
-    np.testing.assert_array_equal(point.v, 1e-32 * rng.normal(size=28))
+    for part in (point.u, point.v):
+        np.testing.assert_array_equal(part, 1e-32 * rng.normal(size=28))
 
 
 def test_the_full_head_with_diagonal_matrices_is_the_diagonal_head():
@@ -104,23 +110,34 @@ def test_linear_network_has_its_closed_form():
     assert [stage.loss for stage in predicted] == pytest.approx([0.65625, 0.15625, 0.03125, 0.0], abs=1e-12)
 
 
-@pytest.mark.parametrize("log10_alpha", [-2.0, -8.0, -64.0, -10_000.0])
-def test_corrected_times_at_any_scale(log10_alpha):
-    """Down to 1e-2 stages overlap, down to 1e-10000 floats end; 1e-6 is what the flow's own tolerance leaves."""
-    predicted, measured, _ = both("gradual_rank", log10_alpha=log10_alpha, stages=4, **SMALL)
-    assert len(measured) == 4
-    for one, other in zip(predicted, measured, strict=True):
-        assert one.time == pytest.approx(other.time, rel=1e-6)
-        assert one.extra["coordinates"] == other.extra["coordinates"]
+@pytest.mark.parametrize(
+    ("name", "fields", "rel"),
+    [
+        # Down to 1e-2 stages overlap, down to 1e-10000 floats end.
+        *(("gradual_rank", {**SMALL, "stages": 4, "log10_alpha": alpha}, 1e-6) for alpha in (-2, -8, -64, -10_000)),
+        # Times do not depend on units.
+        *(
+            ("gradual_rank/linear", {"coefficients": units, "log10_alpha": -32}, 1e-6)
+            for units in ((1e-6, 5e-7), (2.0, 1e-8), (2.0, 1e-5, -0.7), (3000.0, -5.0))
+        ),
+        # Keys and queries are pulled only once a value has grown, and may then outrun what is left of its move.
+        *(("gradual_rank", {**JOINING, "teacher_seed": seed, "data_seed": seed}, 1e-7) for seed in (31, 63)),
+    ],
+    ids=str,
+)
+def test_corrected_times(name, fields, rel):
+    predicted, measured, _ = both(name, **fields)
+    assert len(measured) == fields.get("stages", len(fields.get("coefficients", ())))
+    assert_times_agree(predicted, measured, rel)
+    assert [one.extra["coordinates"] for one in predicted] == [one.extra["coordinates"] for one in measured]
 
 
 def test_an_entry_leaves_and_later_stages_are_right():
     """KQ 6 (coordinate 5) leaves when KQ 5 enters; the flow confirms it."""
     predicted, measured, trajectory = both("gradual_rank", 32, log10_alpha=-64.0, **SMALL)
-    assert [stage.extra["left"] for stage in predicted] == [[], [], [], [], [5], [], [], []]
-    assert [stage.extra["left"] for stage in measured] == [[], [], [], [], [5], [], [], []]
-    for one, other in zip(predicted, measured, strict=True):
-        assert one.time == pytest.approx(other.time, rel=1e-6)
+    for stages in (predicted, measured):
+        assert [stage.extra["left"] for stage in stages] == [[], [], [], [], [5], [], [], []]
+    assert_times_agree(predicted, measured)
     theta = np.zeros(28)
     theta[predicted[-2].extra["support"]] = predicted[-2].extra["values"]
     middle = float(np.mean(np.array([stage.time for stage in measured[-2:]], float)))
@@ -131,8 +148,7 @@ def test_an_entry_leaves_and_later_stages_are_right():
 def test_heads_tie_and_share_by_their_start():
     predicted, measured, trajectory = both("gradual_rank", 1, log10_alpha=-32.0, **HEADS)
     assert all(len(stage.extra["coordinates"]) == 2 and not stage.extra["strict"] for stage in predicted)
-    for one, other in zip(predicted, measured, strict=True):
-        assert one.time == pytest.approx(other.time, rel=1e-6)
+    assert_times_agree(predicted, measured)
     first, second = predicted[0].extra["coordinates"]
     unit = data.unit_weights(12, 1)
     positive = predicted[0].extra["values"][0] > 0
@@ -211,10 +227,7 @@ def test_weights_from_their_sum(exponent):
     fall = 2 * log_alpha + np.log(1 - 0.3**2) - rise
     larger = max(rise, fall) / log_alpha  # |u| and |v| are alpha to this power, up to a factor
     c = min(exponent, 2 - exponent)
-    if c > 0:
-        assert larger >= c / 2
-    else:
-        assert larger < 0  # |u| > 1
+    assert larger >= c / 2 if c > 0 else larger < 0  # |u| > 1
     assert (rise > fall) == (exponent < 1)  # v > 0
 
 
@@ -244,8 +257,7 @@ def test_a_network_of_ones_own_is_predicted_and_flowed():
     system = own(smooth, stages=3, log10_alpha=-1000.0)
     prediction = ss.predict(system)
     measured = ss.measured_stages(ss.flow(system, prediction=prediction), prediction)
-    for one, other in zip(prediction.stages, measured, strict=True):
-        assert one.time == pytest.approx(other.time, rel=1e-6)
+    assert_times_agree(prediction.stages, measured)
 
 
 def test_without_a_version_nothing_can_be_kept():
@@ -254,34 +266,30 @@ def test_without_a_version_nothing_can_be_kept():
     assert Request(own(smooth, version="1"), "flow", (0,)).system.name == "own/mine@1"
 
 
-BAD = {
-    "relu": (lambda: own(lambda x, p: jnp.maximum(x @ p, 0)), "derivative of order 1 jumps"),
-    "squared relu": (lambda: own(lambda x, p: jnp.maximum(x @ p, 0) ** 2), "derivative of order 2 jumps"),
-    "steps": (lambda: own(lambda x, p: jnp.floor(5 * (x @ p))), "its value jumps"),
-    "size": (lambda: own(smooth, size=-2), "`size` must be a positive whole number"),
-    "start kind": (lambda: own(smooth, start=5), "two vectors of 4"),
-    "start of nothing": (lambda: own(smooth, start=(np.zeros(4), np.zeros(4))), "never move"),
-    "field": (lambda: own(smooth, bogus=1), "unknown field"),
-    "any size": (lambda: own(lambda x, p: p.sum() * x[:, 0]), "`size` must be given"),
-    "wrong size": (
-        lambda: own(lambda x, p: x @ p[:4] + x @ p[4:], data=(np.ones((5, 4)), np.ones(5)), size=7),
-        "fails",
-    ),
-    "nan": (lambda: own(smooth, data=(np.full((5, 4), np.nan), np.ones(5))), "20 entries of x that are not finite"),
-    "lengths": (lambda: own(smooth, data=(np.ones((5, 4)), np.ones(4))), "one y for each x"),
-    "loss": (lambda: own(smooth, "squard"), "did you mean 'squared'"),
-    "infinite loss": (lambda: own(smooth, lambda y, f: jnp.log(f)), "not finite at p = 0"),
-    "start": (lambda: own(smooth, start=(np.ones(4), -np.ones(4))), r"\|u_i\| = \|v_i\|"),
-    "start shape": (lambda: own(smooth, start=(np.ones(3), np.ones(3))), "two vectors of 4"),
-    "alpha": (lambda: own(smooth, log10_alpha=2), "`log10_alpha` must be negative"),
-}
-
-
-@pytest.mark.parametrize("case", BAD)
-def test_bad_input_is_named(case):
-    make, words = BAD[case]
+@pytest.mark.parametrize(
+    ("h", "changes", "words"),
+    [
+        (lambda x, p: jnp.maximum(x @ p, 0), {}, "derivative of order 1 jumps"),
+        (lambda x, p: jnp.maximum(x @ p, 0) ** 2, {}, "derivative of order 2 jumps"),
+        (lambda x, p: jnp.floor(5 * (x @ p)), {}, "its value jumps"),
+        (lambda x, p: p.sum() * x[:, 0], {}, "`size` must be given"),
+        (lambda x, p: x @ p[:4] + x @ p[4:], {"data": (np.ones((5, 4)), np.ones(5)), "size": 7}, "fails"),
+        (smooth, {"size": -2}, "`size` must be a positive whole number"),
+        (smooth, {"start": 5}, "two vectors of 4"),
+        (smooth, {"start": (np.ones(3), np.ones(3))}, "two vectors of 4"),
+        (smooth, {"start": (np.zeros(4), np.zeros(4))}, "never move"),
+        (smooth, {"start": (np.ones(4), -np.ones(4))}, r"\|u_i\| = \|v_i\|"),
+        (smooth, {"bogus": 1}, "unknown field"),
+        (smooth, {"data": (np.full((5, 4), np.nan), np.ones(5))}, "20 entries of x that are not finite"),
+        (smooth, {"data": (np.ones((5, 4)), np.ones(4))}, "one y for each x"),
+        (smooth, {"loss": "squard"}, "did you mean 'squared'"),
+        (smooth, {"loss": lambda y, f: jnp.log(f)}, "not finite at p = 0"),
+        (smooth, {"log10_alpha": 2}, "`log10_alpha` must be negative"),
+    ],
+)
+def test_bad_input_is_named(h, changes, words):
     with pytest.raises(BadArgument, match=words):
-        make()
+        own(h, **changes)
 
 
 def test_kinks_are_found_and_smooth_functions_are_not_accused():
@@ -333,19 +341,9 @@ def test_an_entry_that_comes_again_with_the_same_sign_is_dated_then(seed):
     entering = [stage.extra["coordinates"][0] for stage in prediction.stages]
     assert len(set(entering)) < len(entering)
     measured = ss.measured_stages(ss.flow(system, prediction=prediction), prediction, system)
-    assert len(measured) == len(prediction.stages)
-    for one, other in zip(prediction.stages, measured, strict=True):
-        assert one.time == pytest.approx(other.time, rel=1e-6)
-        assert one.time == pytest.approx(one.extra["limit_time"], rel=0.1)  # alpha is 1e-200
-
-
-@pytest.mark.parametrize("coefficients", [(1e-6, 5e-7), (2.0, 1e-8), (2.0, 1e-5, -0.7), (3000.0, -5.0)])
-def test_times_do_not_depend_on_units(coefficients):
-    fields = {"coefficients": coefficients, "log10_alpha": -32.0}
-    predicted, measured, _ = both("gradual_rank/linear", **fields)
-    assert len(measured) == len(coefficients)
-    for one, other in zip(predicted, measured, strict=True):
-        assert one.time == pytest.approx(other.time, rel=1e-6)
+    assert_times_agree(prediction.stages, measured)
+    for stage in prediction.stages:
+        assert stage.time == pytest.approx(stage.extra["limit_time"], rel=0.1)  # alpha is 1e-200
 
 
 @pytest.mark.parametrize(("log10_alpha", "seed"), [(-1.5, 22), (-2.0, 13), (-6.0, 3)])
@@ -383,14 +381,4 @@ def test_of_a_tie_one_may_be_pushed_out():
     prediction = ss.predict(system)
     assert prediction.stages[0].extra["coordinates"] in ([0, 1], [1, 0])
     measured = ss.measured_stages(ss.flow(system, prediction=prediction), prediction, system)
-    assert measured[0].time == pytest.approx(prediction.stages[0].time, rel=1e-6)
-
-
-@pytest.mark.parametrize("seed", [31, 63])
-def test_an_entry_that_nothing_pulls_at_the_origin_may_join_the_first_move(seed):
-    """Keys and queries are pulled only once a value has grown, and may then outrun what is left of its move."""
-    fields = {"dim": 8, "tokens": 3, "samples": 30, "teacher_seed": seed, "data_seed": seed}
-    predicted, measured, _ = both("gradual_rank", log10_alpha=-12.0, stages=2, **fields)
-    # 1e-7: the flow's tolerance is 1e-8 per step.
-    times = np.array([[s.time for s in stages] for stages in (measured, predicted)], float)
-    np.testing.assert_allclose(*times, rtol=1e-7)
+    assert_times_agree(prediction.stages, measured)

@@ -8,15 +8,13 @@ import pytest
 import saddlescope as ss
 from saddlescope.dynamics.ensemble import flow_together
 
-
-def times(stages):
-    return [stage.time for stage in stages]
+from ..neighbours import times
 
 
 def assert_times_are_predicted(fields, tolerance):
     """Returns the measured and the predicted stages."""
     run = ss.run(ss.system("linear_icl", **fields), "flow")
-    assert run.result == "finished" and run.prediction is not None
+    assert run.result == "finished" and run.stages and run.prediction is not None
     assert times(run.prediction.stages) == pytest.approx(times(run.stages), rel=tolerance)
     return run.stages, run.prediction.stages
 
@@ -47,6 +45,9 @@ def test_escape_times_of_many_seeds(heads, seeds):
         ({"eigenvalues": (0.3, 0.2999, 0.1), "heads": 3}, 1e-3),
         ({"eigenvalues": (1.0,), "heads": 1, "context_length": 1}, 1e-3),
         ({"eigenvalues": tuple(1 / d for d in range(1, 9)), "heads": 9, "init_scale": 0.003}, 1e-3),
+        ({"eigenvalues": (0.6, 0.2, 0.1, 0.07, 0.03), "heads": 6, "context_length": 10, "init_scale": 0.003}, 1e-3),
+        ({"eigenvalues": (3, 1), "heads": 2, "rank": 2, "context_length": 100}, 1e-3),
+        ({"eigenvalues": (0.5, 0.3), "heads": 3, "sequences": 3000, "context_length": 12}, 0.1),  # plateaus creep
         ({"init_scale": 0.5}, 1e-5),
         ({"init_scale": 4.0}, 1e-5),
         ({"init_scale": 1e-8}, 1e-3),

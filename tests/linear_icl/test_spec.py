@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import pytest
 
 import saddlescope as ss
-from saddlescope import cli
-from saddlescope.lab.sources import statements
 from saddlescope.systems.linear_icl.spec import LinearICLSpec
 
 
@@ -66,44 +63,6 @@ def test_inverse_length_of_next_token_contexts():
     assert LinearICLSpec(objective="next_token", context_length=2**31 - 1).inverse_length < 1e-7
 
 
-@pytest.mark.parametrize(
-    ("settings", "tolerance"),
-    [
-        ({"eigenvalues": [0.6, 0.2, 0.1, 0.07, 0.03], "heads": 6, "context_length": 10, "init_scale": 0.003}, 1e-3),
-        ({"eigenvalues": [3, 1], "heads": 2, "rank": 2, "context_length": 100}, 1e-3),
-        ({"eigenvalues": [0.5, 0.3], "heads": 3, "sequences": 3000, "context_length": 12}, 0.1),  # plateaus creep
-    ],
-    ids=str,
-)
-def test_parameters_that_appear_in_no_figure(settings, tolerance):
-    chosen = ss.system("linear_icl", **settings)
-    predicted, measured = (ss.run(chosen, face).stages for face in ("predict", "flow"))
-    times = [stage.time for stage in predicted]
-    assert len(times) > 1 and [stage.time for stage in measured] == pytest.approx(times, rel=tolerance)
-
-
-@pytest.mark.parametrize("face", ["predict", "flow", "train"])
-@pytest.mark.parametrize("name", ["linear_icl", "linear_icl/next_token"])
-def test_json_on_the_command_line(capsys, tmp_path, face, name):
-    table = tmp_path / "run.csv"
-    code = cli.run([face, name, "--preset", "tiny", "--out", str(table), "--json"])
-    value = json.loads(capsys.readouterr().out)
-    assert code == 0 and value["system"] == name and value["result"] == "finished"
-    assert [list(stage) for stage in value["stages"]] == [["index", "time", "loss", "label"]] * 2
-    assert (value["conserved_drift"] is None) == (face == "predict")
-    assert len(value["observables"]["gain"]) == 2
-    columns = {"seed", "index", "time"} if face == "predict" else {"seed", "time", "loss", "gain_2", "key_1_1_2"}
-    assert columns <= set(table.read_text().partition("\n")[0].split(","))
-
-
 def test_a_diverged_training_has_no_stages():
     found = ss.run(ss.system("linear_icl", learning_rate=30), "train")
     assert found.result.startswith("diverged") and found.stages == []
-
-
-def test_statements_of_the_paper_are_found():
-    kind = type(ss.system("linear_icl"))
-    for statement in ("Eq. (5)", "(5)", "eq 5", "5"):
-        assert [row["function"] for row in statements(kind, statement)] == ["plateau_loss"]
-    known = {row["statement"] for row in statements(kind)}
-    assert {"Eq. (2)", "Eq. (7)", "Eq. (24)", "Eq. (29)", "Eq. (37)", "Eq. (45)", "(C3)"} <= known

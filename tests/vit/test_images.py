@@ -6,7 +6,6 @@ import io
 import os
 import pickle
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,8 @@ from saddlescope.core.errors import BadArgument
 from saddlescope.studies.vit.decode import FORMATS
 from saddlescope.studies.vit.images import load_images, missing
 from saddlescope.studies.vit.needs import lacking
+
+from ..conftest import printed
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -188,8 +189,7 @@ def test_large_pixels_are_mapped_from_a_file_that_vanishes(tmp_path, monkeypatch
 
 def test_import_is_light():
     code = "import saddlescope.studies.vit.images, sys; print({'PIL', 'pyarrow', 'sklearn'} & set(sys.modules))"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "set()"
+    assert printed(sys.executable, "-c", code).strip() == "set()"
 
 
 @pytest.mark.parametrize("library", ["PIL", "pyarrow", "sklearn"])

@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,8 @@ from saddlescope.studies.vit.training import train
 from saddlescope.studies.vit.truncation import Judgement, keep_directions, ranks_up_to
 from saddlescope.watch.series import read_series
 
-from ..conftest import ROOT, unbeaten
+from ..conftest import ROOT, printed, unbeaten
+from ..test_damage import flipped
 from ..waiting import wait_for
 
 TINY = ViTSpec(**PRESETS["tiny"])
@@ -96,36 +98,26 @@ def test_the_network_is_what_torchs_own_layers_make(activation):
         torch.nn.init.normal_(norm.weight, generator=generator)
         torch.nn.init.normal_(norm.bias, generator=generator)
     images = torch.randn(4, 2, 8, 8, dtype=torch.float64, generator=generator)
-    x = (
-        functional.conv2d(images, model.patch_embed.weight.view(12, 2, 2, 2), model.patch_embed.bias, stride=2)
-        .flatten(2)
-        .mT
-    )
-    x = torch.cat([model.cls_token.expand(4, -1, -1), x], 1) + model.pos_embed
+    embed = model.patch_embed
+    patches = functional.conv2d(images, embed.weight.view(12, 2, 2, 2), embed.bias, stride=2).flatten(2).mT
+    x = torch.cat([model.cls_token.expand(4, -1, -1), patches], 1) + model.pos_embed
+    theirs = {
+        "attn.qkv": "self_attn.in_proj",
+        "attn.proj": "self_attn.out_proj",
+        "mlp.0": "linear1",
+        "mlp.2": "linear2",
+    }
+    options: dict[str, Any] = {"dropout": 0, "batch_first": True, "norm_first": True, "dtype": torch.float64}
     for block in model.blocks:
-        own = block.state_dict()
-        layer = torch.nn.TransformerEncoderLayer(
-            12, 3, 20, dropout=0, activation=activation, batch_first=True, norm_first=True, dtype=torch.float64
-        )
-        theirs = {
-            "self_attn.in_proj_weight": own["attn.qkv.weight"],
-            "self_attn.in_proj_bias": torch.zeros(36, dtype=torch.float64),
-            **{f"self_attn.out_proj.{part}": own[f"attn.proj.{part}"] for part in ("weight", "bias")},
-            **{
-                f"{name}.{part}": own[f"{ours}.{part}"]
-                for name, ours in (("linear1", "mlp.0"), ("linear2", "mlp.2"), ("norm1", "norm1"), ("norm2", "norm2"))
-                for part in ("weight", "bias")
-            },
-        }
-        layer.load_state_dict(theirs)
+        layer = torch.nn.TransformerEncoderLayer(12, 3, 20, activation=activation, **options)
+        weights = {"self_attn.in_proj_bias": torch.zeros(36, dtype=torch.float64)}
+        for name, tensor in block.state_dict().items():
+            owner, _, part = name.rpartition(".")
+            joint = "_" if owner == "attn.qkv" else "."
+            weights[f"{theirs.get(owner, owner)}{joint}{part}"] = tensor
+        layer.load_state_dict(weights)
         x = layer(x)
     torch.testing.assert_close(model(images), model.head(model.norm(x[:, 0])), rtol=1e-12, atol=1e-12)
-
-
-def test_patches_are_squares_of_pixels():
-    model = network(TINY.replace(patch=4))
-    image = torch.arange(64, dtype=torch.float64).view(1, 1, 8, 8)
-    assert model.patches(image)[0, 1].tolist() == image[0, 0, :4, 4:].flatten().tolist()
 
 
 def test_the_scale_leaves_the_token_map_and_the_norms_alone():
@@ -137,12 +129,10 @@ def test_the_scale_leaves_the_token_map_and_the_norms_alone():
 
 def test_presets_are_those_of_appendix_b():
     paper, large = ViT.preset("paper"), ViT.preset("imagenet")
-    assert (paper.depth, paper.heads, paper.head_width, paper.width, paper.mlp_width, paper.patch) == (
-        *(6, 8, 128, 512, 512),
-        4,
-    )
-    assert (paper.learning_rate, paper.epochs, paper.warmup_epochs, paper.batch_size) == (1e-4, 500, 15, 512)
-    assert (large.learning_rate, large.epochs, large.warmup_epochs, large.batch_size) == (3e-3, 360, 15, 4096)
+    sizes = attrgetter("depth", "heads", "head_width", "width", "mlp_width", "patch")
+    training = attrgetter("learning_rate", "epochs", "warmup_epochs", "batch_size")
+    assert sizes(paper) == (6, 8, 128, 512, 512, 4)
+    assert training(paper) == (1e-4, 500, 15, 512) and training(large) == (3e-3, 360, 15, 4096)
     # ViT-Base/16 has 86.6 million parameters, 2304 x 12 of them biases that are left out here.
     model = VisionTransformer(large, 3, 224, 224, 1000)
     assert sum(tensor.numel() for tensor in model.parameters()) == 86_567_656 - 12 * 3 * 768
@@ -197,9 +187,8 @@ def test_crops_and_mirror_images_are_those_of_padded_images():
 def test_processes_share_every_batch():
     pixels, labels = some_pixels()
     whole = [batch.index.tolist() for batch in Feed(pixels, labels, CPU, True).epoch(0, 0, 8)]
-    parts = [
-        [batch.index.tolist() for batch in Feed(pixels, labels, CPU, True, rank, 2).epoch(0, 0, 8)] for rank in range(2)
-    ]
+    feeds = [Feed(pixels, labels, CPU, True, rank, 2) for rank in range(2)]
+    parts = [[batch.index.tolist() for batch in feed.epoch(0, 0, 8)] for feed in feeds]
     assert [sorted(a + b) for a, b in zip(*parts, strict=True)] == [sorted(batch) for batch in whole]
 
 
@@ -261,8 +250,9 @@ def test_the_loop_is_adam_on_normalised_images():
     assert any((found.end[name] - tensor).abs().max() > 1e-2 for name, tensor in found.start.items())
 
 
+TRAIN = ["train", "vit", "--preset", "tiny"]
 LONG = 12
-COMMAND = ["train", "vit", "--preset", "tiny", "--set", f"epochs={LONG}", "augment=true"]
+COMMAND = [*TRAIN, "--set", f"epochs={LONG}", "augment=true"]
 
 
 def command(*more):
@@ -380,16 +370,11 @@ def test_two_processes_train_as_one(tmp_path):
     """Under torchrun, on the CPU: gradients are averaged in another order, so not to the bit."""
     alone = trained(TINY.replace(epochs=2, batch_size=64))
     torchrun = Path(sys.executable).with_name("torchrun")
-    arguments = ["train", "vit", "--preset", "tiny", "--set", "epochs=2", "batch_size=64", "--save", tmp_path / "save"]
+    arguments = [*TRAIN, "--set", "epochs=2", "batch_size=64", "--save", tmp_path / "save"]
 
     def launch(out):
-        launched = subprocess.run(
-            [torchrun, "--standalone", "--nproc-per-node", "2", "-m", "saddlescope", *arguments, "--out", out],
-            capture_output=True,
-            text=True,
-            timeout=240,
-        )
-        assert launched.returncode == 0, launched.stderr
+        two = [torchrun, "--standalone", "--nproc-per-node", "2", "-m", "saddlescope"]
+        printed(*two, *arguments, "--out", out, timeout=240)
         return xarray.load_dataset(out, engine="scipy")
 
     two = launch(tmp_path / "two.nc")
@@ -409,7 +394,7 @@ def test_another_process_may_make_the_folder_at_any_moment(tmp_path, monkeypatch
         check(*given, **options)
 
     monkeypatch.setattr(cli, "_check_request", late)
-    assert run(["train", "vit", "--preset", "tiny", "--save", str(folder)]) == 0
+    assert run([*TRAIN, "--save", str(folder)]) == 0
     assert (folder / "run.json").is_file()
 
 
@@ -450,40 +435,66 @@ def test_cut_changes_are_those_of_an_svd(rank):
 # ---- what a user may get wrong ---------------------------------------------------------------------------
 
 
+@pytest.fixture
+def refused(call):
+    """What a training is told that cannot begin."""
+
+    def run(*arguments):
+        code, _, told = call(*TRAIN, *arguments)
+        assert code == 2
+        return told
+
+    return run
+
+
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    ("setting", "words"),
     [
-        (["data=nowhere"], "SADDLESCOPE_DATA"),
-        (["patch=3"], "`patch` = 3 does not divide"),
-        (["batch_size=5000"], "exceeds the 1437 training images"),
-        (["activation=tanh"], "choose one of: gelu, relu"),
-        (["precision=float16"], "did you mean 'bfloat16'"),
-        (["init_scale=0"], "`init_scale` must be positive"),
-        (["image_size=0"], "`image_size` must be at least 1"),
-        (["image_size=2.5"], "`image_size` must be a whole number"),
-        (["warmup_epochs=3"], "below `epochs` = 3"),
-        (["dept=3"], "did you mean 'depth'"),
+        ("data=nowhere", "SADDLESCOPE_DATA"),
+        ("patch=3", "`patch` = 3 does not divide"),
+        ("batch_size=5000", "exceeds the 1437 training images"),
+        ("activation=tanh", "choose one of: gelu, relu"),
+        ("precision=float16", "did you mean 'bfloat16'"),
+        ("init_scale=0", "`init_scale` must be positive"),
+        ("image_size=0", "`image_size` must be at least 1"),
+        ("image_size=2.5", "`image_size` must be a whole number"),
+        ("warmup_epochs=3", "below `epochs` = 3"),
+        ("dept=3", "did you mean 'depth'"),
     ],
 )
-def test_errors_name_the_way_out(settings, words, capsys):
-    assert run(["train", "vit", "--preset", "tiny", "--set", *settings]) == 2
-    assert words in capsys.readouterr().err
+def test_errors_name_the_way_out(setting, words, refused):
+    assert words in refused("--set", setting)
 
 
-def test_another_runs_folder_is_not_taken(tmp_path, capsys):
-    arguments = ["train", "vit", "--preset", "tiny", "--save", str(tmp_path / "run")]
-    assert run(arguments) == 0
-    assert run([*arguments, "--seed", "1"]) == 2
-    assert "another run" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("SADDLESCOPE_DEVICE", "gpu"),
+        pytest.param("SADDLESCOPE_DEVICE", "cuda", marks=NO_GPU),
+        ("WORLD_SIZE", "many"),
+    ],
+)
+def test_bad_values_of_the_environment_are_named(variable, value, monkeypatch, refused):
+    monkeypatch.setenv(variable, value)
+    assert variable in refused()
 
 
-def test_a_damaged_checkpoint_is_named(tmp_path, capsys):
-    arguments = ["train", "vit", "--preset", "tiny", "--save", str(tmp_path / "run")]
-    assert run(arguments) == 0
-    file = tmp_path / "run" / "checkpoint.safetensors"
-    file.write_bytes(file.read_bytes()[:1000])
-    assert run(arguments) == 2
-    assert "delete it to begin this run again" in capsys.readouterr().err
+def test_a_fine_tuning_is_of_one_process(monkeypatch, call):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    code, _, told = call("train", "vit/lora", "--preset", "tiny")
+    assert code == 2 and "without torchrun" in told
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """The checkpoint of a run that is done."""
+    ss.train(ViT(TINY), save=tmp_path / "run")
+    return tmp_path / "run" / "checkpoint.safetensors"
+
+
+def test_a_damaged_checkpoint_is_named(kept, refused):
+    kept.write_bytes(kept.read_bytes()[:1000])
+    assert "delete it to begin this run again" in refused("--save", kept.parent)
 
 
 @pytest.mark.parametrize(
@@ -497,43 +508,17 @@ def test_a_damaged_checkpoint_is_named(tmp_path, capsys):
         lambda tensors: tensors.update({"moments.none.step": torch.zeros(())}),
     ],
 )
-def test_a_checkpoint_of_another_network_is_named(damage, tmp_path, capsys):
+def test_a_checkpoint_of_another_network_is_named(damage, kept, refused):
     from safetensors import safe_open
     from safetensors.torch import load_file, save_file
 
-    arguments = ["train", "vit", "--preset", "tiny", "--save", str(tmp_path / "run")]
-    assert run(arguments) == 0
-    file = tmp_path / "run" / "checkpoint.safetensors"
-    with safe_open(file, "pt") as opened:
+    with safe_open(kept, "pt") as opened:
         metadata = opened.metadata()
-    tensors = load_file(file)
+    tensors = load_file(kept)
     damage(tensors)
     del metadata[checkpoint.CHECKSUM]
-    save_file(tensors, file, {**metadata, checkpoint.CHECKSUM: checkpoint.checksum_of(metadata, tensors)})
-    assert run(arguments) == 2
-    assert "is not of this network" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("device", ["gpu", pytest.param("cuda", marks=NO_GPU)])
-def test_the_device_can_be_chosen(device, monkeypatch, capsys):
-    monkeypatch.setenv("SADDLESCOPE_DEVICE", device)
-    assert run(["train", "vit", "--preset", "tiny"]) == 2
-    assert "SADDLESCOPE_DEVICE" in capsys.readouterr().err
-
-
-def test_one_folder_keeps_one_run(tmp_path, capsys):
-    (tmp_path / "run").mkdir()
-    assert run(["train", "vit", "--preset", "tiny", "--seeds", "2", "--save", str(tmp_path / "run")]) == 2
-    assert "--save" in capsys.readouterr().err
-
-
-def test_an_odd_number_of_processes_is_named(monkeypatch, capsys):
-    monkeypatch.setenv("WORLD_SIZE", "many")
-    assert run(["train", "vit", "--preset", "tiny"]) == 2
-    assert "WORLD_SIZE" in capsys.readouterr().err
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    assert run(["train", "vit/lora", "--preset", "tiny"]) == 2
-    assert "without torchrun" in capsys.readouterr().err
+    save_file(tensors, kept, {**metadata, checkpoint.CHECKSUM: checkpoint.checksum_of(metadata, tensors)})
+    assert "is not of this network" in refused("--save", kept.parent)
 
 
 # ---- what is recorded ------------------------------------------------------------------------------------
@@ -588,22 +573,17 @@ def test_the_records_say_how_long_they_took_and_where(recorded):
         assert "H200" in one.made.device and one.made.versions["torch"]
 
 
-def test_one_bit_of_a_checkpoint_is_noticed(tmp_path):
-    trained(TINY.replace(epochs=2), folder=tmp_path)
-    file = tmp_path / "checkpoint.safetensors"
-    whole = file.read_bytes()
-    assert checkpoint.read(file).epoch == 2
+def test_one_bit_of_a_checkpoint_is_noticed(kept):
+    whole = kept.read_bytes()
+    assert checkpoint.read(kept).epoch == TINY.epochs
     for place in random.Random(0).sample(range(len(whole)), 40):
-        content = bytearray(whole)
-        content[place] ^= 1 << place % 8
-        file.write_bytes(content)
+        kept.write_bytes(flipped(whole, place, bit=place % 8))
         with pytest.raises(CannotGoOn, match="cannot be read"):
-            checkpoint.read(file)
+            checkpoint.read(kept)
 
 
-def test_without_the_images_the_paper_size_is_undecided(tmp_path, monkeypatch, capsys):
+def test_without_the_images_the_paper_size_is_undecided(tmp_path, monkeypatch, answer):
     monkeypatch.setenv("SADDLESCOPE_DATA", str(tmp_path))
-    assert run(["reproduce", "vit:12", "--full", "--json", "--out", str(tmp_path / "out")]) == 0
-    rows = json.loads(capsys.readouterr().out)
+    rows = answer("reproduce", "vit:12", "--full", "--out", tmp_path / "out")
     assert rows and {row["verdict"] for row in rows} == {"undecided"}
     assert all("SADDLESCOPE_DATA" in row["reason"] for row in rows)

@@ -118,8 +118,9 @@ MISPRINT = ("name", "where", "printed", "true", "repair")
 def misprints(table: str | Path) -> tuple[Erratum, ...]:
     """Plain misprints, from a `table` with tabs between its columns: name, where, printed, true, repair."""
     with Path(table).open(newline="", encoding="utf-8") as lines:
-        rows = list(csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
-    for number, row in enumerate(rows, start=2):
-        if tuple(row) != MISPRINT or None in row.values():
+        rows = list(csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
+    for number, row in enumerate(rows, start=1):
+        if len(row) != len(MISPRINT) or (number == 1 and tuple(row) != MISPRINT):
             raise ValueError(f"{table}, line {number}: expected {', '.join(MISPRINT)}, with tabs between them")
-    return tuple(Erratum(severity="misprint", measure="", shows=None, **row) for row in rows)
+    fields = (dict(zip(MISPRINT, row, strict=True)) for row in rows[1:])
+    return tuple(Erratum(severity="misprint", measure="", shows=None, **given) for given in fields)
