@@ -24,24 +24,19 @@ from saddlescope.core.progress import progress
 from saddlescope.core.registry import subject_types
 from saddlescope.numerics.integrate import FINISHED, HOPE, MAX_STEPS, integrate
 
-from .conftest import ROOT
+from .conftest import ROOT, printed
 from .test_checkpoints import write_adapter
 from .waiting import wait_for
 
 COMMAND = [sys.executable, "-m", "saddlescope"]
 
 
-@pytest.fixture
-def call(capsys, tmp_path, monkeypatch):
-    """Exit code, stdout and stderr of a command, in an empty folder."""
+DIFF = ["diff", "base.safetensors", "tuned.safetensors"]
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        code = cli.run([str(argument) for argument in arguments])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
 
 
 def matrices(file, names, change=0.0):
@@ -49,14 +44,18 @@ def matrices(file, names, change=0.0):
     save_file({name: (draw.normal(size=(24, 24)) * (1 + change)).astype(np.float32) for name in names}, file)
 
 
+def both_ends(names, file="{}.safetensors"):
+    for end, change in (("base", 0.0), ("tuned", 0.1)):
+        matrices(file.format(end), names, change)
+
+
 # ---- settings --------------------------------------------------------------------------------------------
 
 
-def trained():
-    return [name for name, kind in subject_types().items() if isinstance(kind.training and kind().training, Descent)]
+TRAINED = [name for name, kind in subject_types().items() if isinstance(kind.training and kind().training, Descent)]
 
 
-@pytest.mark.parametrize("name", trained())
+@pytest.mark.parametrize("name", TRAINED)
 def test_absurd_learning_rates_diverge(call, name):
     for rate in ("1000", "1e300", "1e308"):
         code, out, err = call("train", name, "--preset", "tiny", "--set", f"learning_rate={rate}", "steps=40", "--json")
@@ -66,9 +65,9 @@ def test_absurd_learning_rates_diverge(call, name):
 
 
 @pytest.mark.parametrize("value", ["[" * 10_000, "1" * 5000])
-def test_values_that_json_gives_up_on_are_words(call, value):
-    code, out, err = call("predict", "squares", "--set", f"horizon={value}")
-    assert (code, out) == (2, "") and err.startswith("error: `horizon` must be a number") and len(err) < 1000
+def test_values_that_json_gives_up_on_are_words(refusal, value):
+    err = refusal("predict", "squares", "--set", f"horizon={value}")
+    assert err.startswith("error: `horizon` must be a number") and len(err) < 1000
 
 
 def test_a_lack_of_memory_is_said(call, monkeypatch):
@@ -114,9 +113,6 @@ def full_disk():
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-DIFF = ["diff", "../base.safetensors", "../tuned.safetensors"]
-
-
 @pytest.mark.parametrize(
     ("command", "option", "name"),
     [
@@ -127,27 +123,21 @@ DIFF = ["diff", "../base.safetensors", "../tuned.safetensors"]
         (DIFF, "--extract", "adapter"),
     ],
 )
-def test_a_full_disk_names_the_file_and_leaves_nothing(call, tmp_path, monkeypatch, command, option, name):
+def test_a_full_disk_names_the_file_and_leaves_nothing(call, tmp_path, command, option, name):
     pytest.importorskip("pyarrow")
-    for file, change in (("base", 0.0), ("tuned", 0.1)):
-        matrices(tmp_path / f"{file}.safetensors", [f"{number}.weight" for number in range(9)], change)
-    (tmp_path / "disk").mkdir()
-    monkeypatch.chdir(tmp_path / "disk")
+    both_ends([f"{number}.weight" for number in range(9)])
+    before = set(tmp_path.iterdir())
     with full_disk():
         code, out, err = call(*command, option, name)
     assert (code, out) == (1, "") and err.startswith(f"error: cannot write {name}: ") and err.count("\n") == 1
-    assert not list((tmp_path / "disk").iterdir())
+    assert set(tmp_path.iterdir()) == before
 
 
 def test_a_full_disk_ends_a_training_that_is_saved(tmp_path):
     limited = ["bash", "-c", 'ulimit -f 1; exec "$@"', "bash", *COMMAND]
-    done = subprocess.run(
-        [*limited, "train", "squares", "--set", "steps=50", "--save", "run.npz"],
-        cwd=tmp_path,
-        env={**os.environ, "SADDLESCOPE_CACHE": ""},
-        capture_output=True,
-        text=True,
-    )
+    command = [*limited, "train", "squares", "--set", "steps=50", "--save", "run.npz"]
+    environment = {**os.environ, "SADDLESCOPE_CACHE": ""}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 1 and done.stderr.startswith("error: cannot write run.npz: "), done.stderr
     assert not list(tmp_path.iterdir())
 
@@ -167,6 +157,10 @@ cli.main(sys.argv[1:])
 """
 
 
+def begun(*command):
+    return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+
+
 def terminated(process):
     process.send_signal(signal.SIGTERM)
     _, words = process.communicate(timeout=60)
@@ -176,13 +170,9 @@ def terminated(process):
 
 def test_a_terminated_training_goes_on_where_it_stopped(tmp_path):
     file, last = tmp_path / "run.npz", 0
+    training = ["train", "squares", "--set", "steps=2000000000", "--save", "run.npz"]
     for _ in range(2):
-        process = subprocess.Popen(
-            [sys.executable, "-c", SAVING_OFTEN, "train", "squares", "--set", "steps=2000000000", "--save", str(file)],
-            stderr=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            text=True,
-        )
+        process = begun(sys.executable, "-c", SAVING_OFTEN, *training)
         try:
             wait_for(lambda last=last: file.exists() and np.load(file)["steps"].max() > last, process)
             terminated(process)
@@ -193,8 +183,8 @@ def test_a_terminated_training_goes_on_where_it_stopped(tmp_path):
 
 
 def test_a_terminated_reproduction_leaves_nothing_half_written(tmp_path):
-    command = [*COMMAND, "reproduce", "squares", "--workers", "2", "--out", str(tmp_path)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    command = [*COMMAND, "reproduce", "squares", "--workers", "2", "--out", "."]
+    process = begun(*command)
     wait_for(lambda: list(tmp_path.glob("runs/squares/[!.]*/meta.json")), process)
     terminated(process)
     assert not list(tmp_path.glob("**/*.partial*")) and not list(tmp_path.glob("**/.partial*"))
@@ -205,16 +195,13 @@ def test_a_terminated_reproduction_leaves_nothing_half_written(tmp_path):
 
 
 @pytest.mark.parametrize("settings", [{}, {"FORCE_COLOR": "1"}, {"COLUMNS": ""}, {"COLUMNS": "0"}, {"COLUMNS": "40"}])
-def test_names_have_room_in_a_pipe(tmp_path, settings):
-    names = [f"layers.{layer}.attention_output.weight" for layer in range(3)]
-    for name, change in (("base", 0.0), ("tuned", 0.1)):
-        matrices(tmp_path / f"{name}.safetensors", names, change)
+def test_names_have_room_in_a_pipe(settings):
+    both_ends([f"layers.{layer}.attention_output.weight" for layer in range(3)])
     environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"} | settings
-    command = [*COMMAND, "diff", "base.safetensors", "tuned.safetensors"]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    lines = [line.partition("│")[2].partition("│")[0].strip() for line in done.stdout.splitlines()]
-    shown = "".join(line for line in lines if line)
-    assert all(f"{layer}.attention_output" in shown for layer in range(3)), done.stdout
+    table = printed(*COMMAND, *DIFF, env=environment)
+    lines = [line.partition("│")[2].partition("│")[0].strip() for line in table.splitlines()]
+    shown = "".join(lines)
+    assert all(f"{layer}.attention_output" in shown for layer in range(3)), table
     assert max(map(len, lines)) >= 16
 
 
@@ -224,14 +211,11 @@ CONTROLS = ["a\0b.weight", "c\x1b[31m.weight", "d\x07.weight"]
 
 @pytest.mark.parametrize("names", [[LONG], CONTROLS], ids=["long", "controls"])
 @pytest.mark.parametrize("case", ["changed", "missing", "not finite", "no tensor in common"])
-def test_names_of_tensors_are_shown_in_part_and_without_controls(call, tmp_path, names, case):
-    matrices(tmp_path / "base.safetensors", [*names, "other.weight"])
-    left = {"missing": [], "no tensor in common": ["another.weight"]}.get(case, names)
-    matrices(tmp_path / "tuned.safetensors", [*left, *(["other.weight"] if case != "no tensor in common" else [])], 0.1)
-    if case == "not finite":
-        broken = np.full((24, 24), np.nan, np.float32)
-        save_file({**dict.fromkeys(names, broken), "other.weight": broken}, tmp_path / "tuned.safetensors")
-    code, out, err = call("diff", "base.safetensors", "tuned.safetensors")
+def test_names_of_tensors_are_shown_in_part_and_without_controls(call, names, case):
+    matrices("base.safetensors", [*names, "other.weight"])
+    left = {"missing": ["other.weight"], "no tensor in common": ["another.weight"]}.get(case, [*names, "other.weight"])
+    matrices("tuned.safetensors", left, np.nan if case == "not finite" else 0.1)
+    code, out, err = call(*DIFF)
     assert code == (0 if case in ("changed", "missing") else 2)
     assert len(out + err) < 10_000
     assert all(sign.isprintable() or sign == "\n" for sign in out + err)
@@ -251,9 +235,8 @@ def test_names_are_no_markup_for_the_bar(monkeypatch, capsys):
 
 def test_cells_of_a_table_are_no_formulas(call, tmp_path):
     names = ["=1+1.weight", "+x.weight", "-y.weight", "@z.weight", "plain.weight", "e\x1b[31m.weight"]
-    for file, change in (("base", 0.0), ("tuned", 0.1)):
-        matrices(tmp_path / f"{file}.safetensors", names, change)
-    assert call("diff", "base.safetensors", "tuned.safetensors", "--out", "table.csv")[0] == 0
+    both_ends(names)
+    assert call(*DIFF, "--out", "table.csv")[0] == 0
     with (tmp_path / "table.csv").open(newline="") as file:
         written = {row["name"] for row in csv.DictReader(file)}
     assert written == {*(f"'{name}" for name in names[:4]), "plain.weight", "e\N{REPLACEMENT CHARACTER}[31m.weight"}
@@ -262,39 +245,36 @@ def test_cells_of_a_table_are_no_formulas(call, tmp_path):
 
 
 @pytest.mark.parametrize("alpha", [1e308, -1e308, 1e150])
-def test_an_adapter_that_is_scaled_beyond_numbers_is_refused(call, tmp_path, alpha):
+def test_an_adapter_that_is_scaled_beyond_numbers_is_refused(refusal, tmp_path, alpha):
     write_adapter(tmp_path / "adapter", lora_alpha=alpha)
-    code, out, err = call("diff", "adapter")
-    assert (code, out) == (2, "") and err.startswith("error: adapter: m.q: ") and "too large" in err
+    err = refusal("diff", "adapter")
+    assert err.startswith("error: adapter: m.q: ") and "too large" in err
 
 
 @pytest.mark.parametrize("alpha", [1e60, -3, 0])
-def test_an_adapter_of_odd_scale_is_measured(call, tmp_path, alpha):
+def test_an_adapter_of_odd_scale_is_measured(answer, tmp_path, alpha):
     write_adapter(tmp_path / "adapter", lora_alpha=alpha)
-    code, out, _ = call("diff", "adapter", "--json")
-    (module,) = json.loads(out)["modules"]
+    (module,) = answer("diff", "adapter")["modules"]
     # B A is all twos, (3, 4), over the rank of 2
-    assert code == 0 and sum(module["singular_values"]) == pytest.approx(abs(alpha) * np.sqrt(12))
+    assert sum(module["singular_values"]) == pytest.approx(abs(alpha) * np.sqrt(12))
 
 
-def test_weights_that_no_network_has_are_named(call, tmp_path):
+def test_weights_that_no_network_has_are_named(refusal):
     """In 64 bits numbers may be so large that their squares are none."""
-    save_file({"a.weight": np.ones((3, 3)), "b": np.ones(3)}, tmp_path / "base.safetensors")
+    save_file({"a.weight": np.ones((3, 3)), "b": np.ones(3)}, "base.safetensors")
     for name, value in (("a.weight", np.full((3, 3), 1e300)), ("b", np.full(3, 1e300))):
-        save_file({"a.weight": np.eye(3), "b": np.ones(3), name: value}, tmp_path / "tuned.safetensors")
-        code, out, err = call("diff", "base.safetensors", "tuned.safetensors")
-        assert (code, out) == (2, "") and err.startswith(f"error: {name}") and "Warning" not in err
+        save_file({"a.weight": np.eye(3), "b": np.ones(3), name: value}, "tuned.safetensors")
+        err = refusal(*DIFF)
+        assert err.startswith(f"error: {name}") and "Warning" not in err
 
 
-def test_a_config_may_claim_any_number_of_layers(call, tmp_path):
-    names = [f"model.layers.0.self_attn.{side}_proj.weight" for side in "qkvo"]
+def test_a_config_may_claim_any_number_of_layers(answer, tmp_path):
     config = {"model_type": "llama", "num_attention_heads": 2, "num_hidden_layers": 2**62}
-    for name, change in (("base", 0.0), ("tuned", 0.1)):
+    for name in ("base", "tuned"):
         (tmp_path / name).mkdir()
-        matrices(tmp_path / name / "model.safetensors", names, change)
         (tmp_path / name / "config.json").write_text(json.dumps(config))
-    code, out, _ = call("diff", "base", "tuned", "--json")
-    assert code == 0 and any(f"Of {2**62} layers" in note for note in json.loads(out)["notes"])
+    both_ends([f"model.layers.0.self_attn.{side}_proj.weight" for side in "qkvo"], "{}/model.safetensors")
+    assert any(f"Of {2**62} layers" in note for note in answer("diff", "base", "tuned")["notes"])
 
 
 # ---- drawn at random -------------------------------------------------------------------------------------
@@ -305,15 +285,10 @@ def test_a_config_may_claim_any_number_of_layers(call, tmp_path):
     [
         ("settings", 1, 60),
         ("checkpoints", 1, 30),
-        *(
-            pytest.param(what, seed, count, marks=pytest.mark.slow)
-            for what, count in (("settings", 400), ("checkpoints", 130))
-            for seed in (2, 3)
-        ),
+        *(pytest.param("settings", seed, 400, marks=pytest.mark.slow) for seed in (2, 3)),
+        *(pytest.param("checkpoints", seed, 130, marks=pytest.mark.slow) for seed in (2, 3)),
     ],
 )
 def test_nothing_drawn_at_random_ends_without_a_word(what, seed, count):
     """Only words and exit codes that are documented: see `tests/hostile.py`."""
-    command = [sys.executable, "-m", "tests.hostile", what, str(seed), str(count)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1800)
-    assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr[-2000:]
+    assert printed(sys.executable, "-m", "tests.hostile", what, str(seed), str(count), at=ROOT, timeout=1800) == ""

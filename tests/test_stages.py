@@ -182,9 +182,14 @@ STEPS = np.arange(1, 401)
 LOSS = staircase(STEPS.astype(float), [20, 150], [1.0, 0.6, 0.1], 0.05)
 
 
-def write_lines(path, records):
-    path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
+def write_json(path, records):
+    """Each on a line of its own, but for .json."""
+    path.write_text(json.dumps(records) if path.suffix == ".json" else "\n".join(map(json.dumps, records)) + "\n")
     return path
+
+
+def records_of(steps, loss):
+    return [{"step": int(step), "loss": float(value)} for step, value in zip(steps, loss, strict=True)]
 
 
 def write_table(path, header, columns, delimiter=","):
@@ -251,18 +256,16 @@ def write_events(folder, content, name="events.out.tfevents.1700000000.host.1.0"
 
 
 def test_every_format_gives_the_same_stages(answer, tmp_path):
-    records = [{"step": int(step), "loss": loss} for step, loss in zip(STEPS, LOSS, strict=True)]
+    records = records_of(STEPS, LOSS)
     nested = [{"step": one["step"], "train": {"loss": one["loss"]}} for one in records]
     state = {"best_metric": None, "log_history": [*records, {"step": 400, "train_loss": 0.5, "train_runtime": 9.0}]}
-    (tmp_path / "trainer_state.json").write_text(json.dumps(state))
-    (tmp_path / "list.json").write_text(json.dumps(records))
     files = [
         write_table(tmp_path / "a.csv", ["step", "loss"], [STEPS, LOSS]),
         write_table(tmp_path / "A.TSV", ["step", "loss"], [STEPS, LOSS], "\t"),
-        write_lines(tmp_path / "a.jsonl", records),
-        write_lines(tmp_path / "nested.ndjson", nested),
-        tmp_path / "trainer_state.json",
-        tmp_path / "list.json",
+        write_json(tmp_path / "a.jsonl", records),
+        write_json(tmp_path / "nested.ndjson", nested),
+        write_json(tmp_path / "trainer_state.json", state),
+        write_json(tmp_path / "list.json", records),
         write_events(tmp_path / "run", events()),
         tmp_path / "run",
     ]
@@ -304,7 +307,7 @@ def test_a_guess_prefers_columns_that_hold_numbers_together(tmp_path):
     """Dates under "time", and one summary at the end under a better name, as logs have them."""
     records = [{"time": "2025-01-01T00:00", "step": step, "eval_loss": 1 / step} for step in range(1, 20)]
     ends = {"config": {"lr": 1, "step": 3}}, {"step": 20, "train_loss": 1}
-    file = write_lines(tmp_path / "a.jsonl", [ends[0], *records, ends[1]])
+    file = write_json(tmp_path / "a.jsonl", [ends[0], *records, ends[1]])
     assert read_curve(file)[2:4] == ("step", "eval_loss")
     assert len(read_curve(file).time) == 19
     assert list(read_curve(file, loss="train_loss").time) == [20]
@@ -323,12 +326,13 @@ def test_empty_cells_are_left_out_but_short_rows_are_not(tmp_path):
 
 def test_later_records_of_a_resumed_run_count(refusal, tmp_path):
     points = [(1, 9.0), (2, 8.0), (3, 7.0), (4, 6.0), (3, 70.0), (5, 50.0), (5, 51.0), (6, 40.0)]
-    records = [{"step": step, "loss": loss} for step, loss in points]
-    (tmp_path / "trainer_state.json").write_text(json.dumps({"log_history": records}))
-    write_events(tmp_path / "run", b"".join(event(step, "loss", loss) for step, loss in points[:4]), "tfevents.1")
-    write_events(tmp_path / "run", b"".join(event(step, "loss", loss) for step, loss in points[4:]), "tfevents.2")
-    for file in (write_lines(tmp_path / "a.jsonl", records), tmp_path / "trainer_state.json", tmp_path / "run"):
-        curve = read_curve(file)
+    records = records_of(*zip(*points, strict=True))
+    write_json(tmp_path / "a.jsonl", records)
+    write_json(tmp_path / "trainer_state.json", {"log_history": records})
+    for name, some in (("tfevents.1", points[:4]), ("tfevents.2", points[4:])):
+        write_events(tmp_path / "run", b"".join(event(step, "loss", loss) for step, loss in some), name)
+    for name in ("a.jsonl", "trainer_state.json", "run"):
+        curve = read_curve(tmp_path / name)
         assert curve.time.tolist() == [1, 2, 3, 5, 6]
         assert curve.loss.tolist() == [9, 8, 70, 51, 40]
         assert "3 records were left out" in curve.notes[-1]
@@ -338,10 +342,9 @@ def test_later_records_of_a_resumed_run_count(refusal, tmp_path):
 
 def test_records_without_the_columns_are_skipped(tmp_path):
     mixed = [{"config": {"lr": 0.1}}, {"step": 1, "loss": 2.0}, {"step": 1, "acc": 0.5}, {"step": 2, "loss": None}, {}]
-    curve = read_curve(write_lines(tmp_path / "a.jsonl", [*mixed, {"step": 3, "loss": 1}]))
+    curve = read_curve(write_json(tmp_path / "a.jsonl", [*mixed, {"step": 3, "loss": 1}]))
     assert curve.time.tolist() == [1, 3] and curve.loss.tolist() == [2, 1]
-    curve = read_curve(tmp_path / "a.jsonl", loss="acc")
-    assert curve.loss.tolist() == [0.5]
+    assert read_curve(tmp_path / "a.jsonl", loss="acc").loss.tolist() == [0.5]
     cannot_read(tmp_path / "a.jsonl", r"no row has both 'step' and 'config\.lr'", loss="config.lr")
     cannot_read(tmp_path / "a.jsonl", "did you mean 'loss'", loss="los")
 
@@ -354,9 +357,8 @@ def test_half_a_line_at_the_end_of_a_log_is_one_still_being_written(tmp_path):
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.csv", "run"])
 def test_a_loss_that_is_not_a_number_is_named_by_its_row(refusal, tmp_path, name):
     loss = np.where(STEPS == 11, np.nan, LOSS)
-    records = [{"step": int(step), "loss": value} for step, value in zip(STEPS, loss, strict=True)]
-    write_lines(tmp_path / "a.jsonl", records)
-    (tmp_path / "a.json").write_text(json.dumps(records))
+    for file in ("a.jsonl", "a.json"):
+        write_json(tmp_path / file, records_of(STEPS, loss))
     write_table(tmp_path / "a.csv", ["step", "loss"], [STEPS, loss])
     write_events(tmp_path / "run", events(loss=loss))
     assert "not finite at row 10 (time 11" in refusal("stages", tmp_path / name)
@@ -380,19 +382,6 @@ def test_records_written_by_tensorboard_itself(tmp_path):
     first = float(np.float32(1 / (1 + np.exp(-10)) + 0.5 / (1 + np.exp(-30))))
     assert tensorboard.read_scalars(file) == {"train/loss": [(0, first), (0, first)], "double": [(3, 0.25)]}
     assert framed(record["simple"][12:-4]) == record["simple"]  # the writer of these tests frames as TensorBoard does
-
-
-def test_files_of_the_installed_tensorboard(tmp_path):
-    pytest.importorskip("tensorboard", reason="no dependency; runs where tensorboard is installed")
-    writer = pytest.importorskip("torch.utils.tensorboard").SummaryWriter(str(tmp_path))
-    for step, value in zip(STEPS, LOSS, strict=True):
-        writer.add_scalar("train/loss", value, step, new_style=bool(step % 2))
-        writer.add_histogram("weights", LOSS, step)
-        writer.add_text("remark", "hello", step)
-    writer.close()
-    curve = read_curve(tmp_path)
-    assert curve.loss_name == "train/loss" and curve.time.tolist() == STEPS.tolist()
-    assert curve.loss == pytest.approx(LOSS, rel=1e-6)
 
 
 @pytest.mark.parametrize("kind", SCALARS)
@@ -464,6 +453,7 @@ def test_a_huge_length_is_neither_read_nor_allocated(monkeypatch, tmp_path):
 
 GOOD = b'{"step": 1, "loss": 2}\n'
 NOISE = np.random.default_rng(0).bytes(5000)
+ODD_LOSSES = {"word": b'"low"', "flag": b"true", "large": b"1" + b"0" * 400, "digits": b"1" + b"0" * 9000}
 HOSTILE = [
     ("empty.jsonl", b"", "no records"),
     ("empty.json", b"", "no JSON"),
@@ -478,12 +468,9 @@ HOSTILE = [
     ("latin.jsonl", GOOD + GOOD + '{"step": 2, "loss": "é"}\n'.encode("latin-1"), "line 3"),
     ("latin.json", '["é"]'.encode("latin-1"), "no JSON"),
     ("number.jsonl", GOOD + b"3\n", "line 2"),
-    ("word.jsonl", GOOD + b'{"step": 2, "loss": "low"}\n', "line 2"),
-    ("flag.jsonl", GOOD + b'{"step": 2, "loss": true}\n', "line 2"),
+    *((f"{name}.jsonl", GOOD + b'{"step": 2, "loss": %b}\n' % loss, "line 2") for name, loss in ODD_LOSSES.items()),
     ("deep.jsonl", GOOD + b'{"a":' * 100_000 + b"\n", "line 2"),
     ("deep.json", b"[" * 100_000, "no JSON"),
-    ("large.jsonl", GOOD + b'{"step": 2, "loss": 1' + b"0" * 400 + b"}\n", "line 2"),
-    ("digits.jsonl", GOOD + b'{"step": 2, "loss": 1' + b"0" * 9000 + b"}\n", "line 2"),
     ("words.jsonl", b'{"a": "b"}\n' * 20, "two columns"),
     ("object.json", b'{"a": 1}', "log_history"),
     ("state.json", b'{"log_history": 3}', "log_history"),
@@ -516,8 +503,7 @@ def test_no_damage_of_a_file_ends_in_a_traceback(monkeypatch, tmp_path, seed):
 
 
 def test_a_rank_curve_on_the_command_line(call, tmp_path):
-    rank = 3 - 2 * LOSS
-    file = write_table(tmp_path / "a.csv", ["step", "rank"], [STEPS, rank])
+    file = write_table(tmp_path / "a.csv", ["step", "rank"], [STEPS, 3 - 2 * LOSS])
     code, out, err = call("stages", file, "--json")
     assert code == 0 and "rises were looked for" in err
     assert [row["loss_after"] for row in json.loads(out)] == pytest.approx([1.8, 2.8], abs=1e-2)
@@ -527,20 +513,15 @@ def test_a_rank_curve_on_the_command_line(call, tmp_path):
     assert code == 0 and json.loads(out) == [] and "rises" not in err
 
 
-@pytest.mark.parametrize(
-    ("name", "time", "loss"),
-    [
-        ("a.csv", STEPS, LOSS),
-        ("zero.csv", STEPS - 1, LOSS),
-        ("before.csv", STEPS - 100, LOSS),
-        ("flat.csv", STEPS, np.ones(400)),
-        ("tiny.csv", STEPS * 1e-40, LOSS),
-        ("a$x$$.csv", STEPS, LOSS),
-    ],
-)
+DRAWN = {"from one": (STEPS, LOSS), "from zero": (STEPS - 1, LOSS), "from below": (STEPS - 100, LOSS)}
+DRAWN |= {"flat": (STEPS, np.ones(400)), "tiny": (STEPS * 1e-40, LOSS)}
+
+
+@pytest.mark.parametrize("curve", DRAWN)
 @pytest.mark.parametrize("suffix", [".png", ".svg"])
-def test_picture(call, tmp_path, name, time, loss, suffix):
-    file = write_table(tmp_path / name, ["$step", "$\\loss$"], [time, loss])
+def test_picture(call, tmp_path, curve, suffix):
+    """Whatever the names of the file and of its columns."""
+    file = write_table(tmp_path / "a$x$$.csv", ["$step", "$\\loss$"], DRAWN[curve])
     code, _, err = call("stages", file, "--plot", tmp_path / f"stages{suffix}")
     assert code == 0 and "error" not in err
     assert (tmp_path / f"stages{suffix}").stat().st_size > 5000

@@ -46,6 +46,11 @@ def train(model, steps, each=lambda step, loss: None, first=1):
         each(step, loss)
 
 
+def refused(words, action, *arguments, **options):
+    with pytest.raises(BadArgument, match=words):
+        action(*arguments, **options)
+
+
 # ---- schedule ------------------------------------------------------------------------------------------------
 
 
@@ -67,8 +72,7 @@ def test_schedules(schedule, steps):
 
 @pytest.mark.parametrize(("every", "kind"), [(0, "log"), (2.5, "log"), (10, "logs")])
 def test_schedules_that_cannot_be(every, kind):
-    with pytest.raises(BadArgument, match=r"`every` must be|did you mean 'log'"):
-        Schedule(every, kind)
+    refused(r"`every` must be|did you mean 'log'", Schedule, every, kind)
 
 
 # ---- a loop of one's own -------------------------------------------------------------------------------------
@@ -104,12 +108,10 @@ def test_singular_values_are_those_of_the_dense_change(tmp_path, device, toleran
 
 
 def test_ranks_are_of_the_whole_spectrum_when_few_modes_are_kept(tmp_path):
-    found = []
     for modes in (1, 32):
         with ss.Watch(model := tiny_gpt2(), 10, tmp_path / str(modes), modes=modes) as watch:
             train(model, 10, watch.step)
-            found.append(watch.trajectory.sel(time=10))
-    few, many = found
+    few, many = (read_watched(tmp_path / folder).sel(time=10) for folder in ("1", "32"))
     assert few.sizes["mode"] == 1
     for name in ("stable_rank", "entropy_rank", "relative_change"):
         assert np.array_equal(few[name], many[name])
@@ -137,15 +139,14 @@ def test_stages_and_report(tmp_path, recwarn):
     with ss.Watch(model := tiny_gpt2(), 5, tmp_path / "run") as watch:
         train(model, 20, watch.step)
     stages = watch.stages()
-    assert stages and {one.circuit for one in stages} == {"QK", "OV"}
+    assert {one.circuit for one in stages} == {"QK", "OV"}
     times = [one.stage.time or 0.0 for one in stages]
     assert times == sorted(times)
     for name in ("run.html", "run.png", "run.svg"):
         assert watch.report(tmp_path / name).stat().st_size > 5000
     page = (tmp_path / "run.html").read_text()
     assert "<svg" in page and "Directions by the time they were learned" in page
-    with pytest.raises(BadArgument, match="must end in"):
-        watch.report(tmp_path / "run.txt")
+    refused("must end in", watch.report, tmp_path / "run.txt")
     assert not [warning for warning in recwarn if "saddlescope" in warning.filename]
 
 
@@ -211,15 +212,15 @@ def test_resumed_loop_repeats_nothing(tmp_path):
 
 def test_other_models_folder_is_refused(tmp_path):
     ss.Watch(tiny_gpt2(), folder=tmp_path).close()
-    with pytest.raises(BadArgument, match=r"another model.*shape \(16, 48\) there.*\(32, 96\) here.*fresh=True"):
-        ss.Watch(tiny_gpt2(n_embd=32), folder=tmp_path)
+    words = r"another model.*shape \(16, 48\) there.*\(32, 96\) here.*fresh=True"
+    refused(words, ss.Watch, tiny_gpt2(n_embd=32), folder=tmp_path)
     ss.Watch(tiny_gpt2(n_embd=32), folder=tmp_path, fresh=True).close()
 
 
 def test_beginning_again_from_other_weights_is_refused(tmp_path):
     ss.Watch(tiny_gpt2(0), folder=tmp_path).close()
-    with ss.Watch(tiny_gpt2(1), folder=tmp_path) as watch, pytest.raises(BadArgument, match="other weights"):
-        watch.step(1)
+    with ss.Watch(tiny_gpt2(1), folder=tmp_path) as watch:
+        refused("other weights", watch.step, 1)
     with ss.Watch(tiny_gpt2(0), folder=tmp_path) as watch:
         watch.step(1)
 
@@ -285,12 +286,10 @@ def test_damaged_step_is_named(tmp_path):
         train(model, 5, watch.step)
     path = tmp_path / "steps" / "0000000004.npz"
     path.write_bytes(path.read_bytes()[:200])
-    with pytest.raises(BadArgument, match=r"0000000004.npz cannot be read.*delete it"):
-        read_watched(tmp_path)
+    refused("0000000004.npz cannot be read.*delete it", read_watched, tmp_path)
     path.unlink()
     assert list(read_watched(tmp_path)["time"].values) == [0, 1, 2, 5]
-    with pytest.raises(BadArgument, match=r"no meta\.json"):
-        read_watched(tmp_path / "elsewhere")
+    refused(r"no meta\.json", read_watched, tmp_path / "elsewhere")
 
 
 # ---- when things go wrong ------------------------------------------------------------------------------------
@@ -300,10 +299,8 @@ def test_empty_parameters_are_refused(tmp_path):
     model = tiny_gpt2()
     for parameter in model.parameters():
         parameter.data = torch.empty(0)
-    with pytest.raises(BadArgument, match=r"is empty, as ZeRO-3.*GatheredParameters"):
-        ss.Watch(model, folder=tmp_path)
-    with pytest.raises(BadArgument, match="meta device"):
-        ss.Watch(tiny_gpt2().to("meta"), folder=tmp_path)
+    refused("is empty, as ZeRO-3.*GatheredParameters", ss.Watch, model, folder=tmp_path)
+    refused("meta device", ss.Watch, tiny_gpt2().to("meta"), folder=tmp_path)
 
 
 def test_parameters_that_are_sharded_later_are_refused(tmp_path):
@@ -311,8 +308,7 @@ def test_parameters_that_are_sharded_later_are_refused(tmp_path):
         full = {name: tensor.clone() for name, tensor in model.state_dict().items()}
         for parameter in model.parameters():
             parameter.data = torch.empty(0)
-        with pytest.raises(BadArgument, match="is empty"):
-            watch.step(1)
+        refused("is empty", watch.step, 1)
         watch.step(2, state=full)
         assert watch.steps == [0, 2]
 
@@ -329,8 +325,7 @@ def test_distributed_tensors_are_refused(tmp_path):
         for block in model.transformer.h:
             weight = distribute_tensor(block.attn.c_attn.weight.detach(), mesh, [Shard(0)])
             block.attn.c_attn.weight = torch.nn.Parameter(weight)
-        with pytest.raises(BadArgument, match=r"sharded over devices.*state=get_model_state_dict"):
-            ss.Watch(model, folder=tmp_path)
+        refused("sharded over devices.*state=get_model_state_dict", ss.Watch, model, folder=tmp_path)
         ss.Watch(model, folder=tmp_path, state=full).close()
     finally:
         torch.distributed.destroy_process_group()
@@ -349,8 +344,7 @@ def test_diverged_training_is_a_result(tmp_path, device):
     assert found.attrs["diverged"] == [3]
     assert np.isnan(found["stable_rank"].sel(time=3, layer="1")).all()
     assert np.isfinite(found["stable_rank"].sel(time=3, layer="0")).all()
-    with pytest.raises(BadArgument, match="not finite at the start"):
-        ss.Watch(model, folder=tmp_path / "other")
+    refused("not finite at the start", ss.Watch, model, folder=tmp_path / "other")
 
 
 def test_error_beside_the_training_surfaces(tmp_path, monkeypatch):
@@ -403,8 +397,7 @@ def test_going_back_without_rewinding_is_noticed(tmp_path):
         watch.rewind(2)
         watch.step(2)
         assert watch.steps == [0, 1, 2]
-    with pytest.raises(BadArgument, match=r"after close\(\)"):
-        watch.step(3)
+    refused(r"after close\(\)", watch.step, 3)
 
 
 # ---- transformers --------------------------------------------------------------------------------------------
@@ -454,15 +447,13 @@ def test_trainer_resumed_equals_uninterrupted(tmp_path):
     assert np.allclose(parts["singular_values"], whole["singular_values"], rtol=1e-6, atol=1e-9)
     assert resumed.watch is not None and resumed.watch.resumed
 
-    keys = ("stable_rank_qk", "stable_rank_ov", "relative_change")
-    entries = [entry for entry in trainer.state.log_history if "saddlescope/step" in entry]
-    assert entries[-1]["saddlescope/step"] == 12
-    last = whole.sel(time=12)
-    for key, circuit in zip(keys[:2], ("QK", "OV"), strict=True):
-        mean = float(last["stable_rank"].sel(circuit=circuit).mean())
-        assert entries[-1][f"saddlescope/{key}"] == pytest.approx(mean)
+    entry = [entry for entry in trainer.state.log_history if "saddlescope/step" in entry][-1]
+    assert entry["saddlescope/step"] == 12
+    for circuit in ("QK", "OV"):
+        mean = float(whole["stable_rank"].sel(time=12, circuit=circuit).mean())
+        assert entry[f"saddlescope/stable_rank_{circuit.lower()}"] == pytest.approx(mean)
     # The logger comes before the callback and still sees the same numbers.
-    assert [entry for entry in logger.seen if "saddlescope/step" in entry][-1][f"saddlescope/{keys[2]}"] > 0
+    assert [entry for entry in logger.seen if "saddlescope/step" in entry][-1]["saddlescope/relative_change"] > 0
 
 
 def test_trainer_that_begins_anew_sets_the_earlier_run_aside(tmp_path):
@@ -483,11 +474,14 @@ def test_trainer_may_resume_what_was_not_watched(tmp_path):
 # ---- PEFT ----------------------------------------------------------------------------------------------------
 
 
-def test_lora_change_is_that_of_the_merged_weights(tmp_path):
+def with_lora(**options):
     peft = pytest.importorskip("peft")
     torch.manual_seed(0)
-    options = {"r": 4, "lora_alpha": 8, "target_modules": ["c_attn", "c_fc"], "fan_in_fan_out": True}
-    model = peft.get_peft_model(tiny_gpt2(), peft.LoraConfig(**options))
+    return peft.get_peft_model(tiny_gpt2(), peft.LoraConfig(fan_in_fan_out=True, **options))
+
+
+def test_lora_change_is_that_of_the_merged_weights(tmp_path):
+    model = with_lora(r=4, lora_alpha=8, target_modules=["c_attn", "c_fc"])
     start = dense_products(tiny_gpt2().state_dict(), heads=2)
     with ss.Watch(model, 5, tmp_path / "run") as watch:
         train(model, 5, watch.step)
@@ -496,9 +490,8 @@ def test_lora_change_is_that_of_the_merged_weights(tmp_path):
     factors = model.base_model.model.transformer.h[0].mlp.c_fc
     product = 2.0 * factors.lora_B["default"].weight.double() @ factors.lora_A["default"].weight.double()
     exact = torch.linalg.svdvals(product)[:4].detach().numpy()
-    assert list(found["module"].values) == [
-        f"transformer.h.{n}.{m}" for n in range(2) for m in ("attn.c_attn", "mlp.c_fc")
-    ]
+    modules = [f"transformer.h.{n}.{m}" for n in range(2) for m in ("attn.c_attn", "mlp.c_fc")]
+    assert list(found["module"].values) == modules
     assert np.allclose(found["lora_singular_values"].sel(module="transformer.h.0.mlp.c_fc")[:4], exact, rtol=1e-10)
     assert float(found["lora_stable_rank"][0]) >= 1
 
@@ -515,10 +508,7 @@ def test_lora_change_is_that_of_the_merged_weights(tmp_path):
 
 @pytest.mark.parametrize("options", [{"use_dora": True}, {"init_lora_weights": "pissa"}])
 def test_lora_variants_start_from_zero_change(tmp_path, options):
-    peft = pytest.importorskip("peft")
-    torch.manual_seed(0)
-    config = peft.LoraConfig(r=2, target_modules=["c_attn"], fan_in_fan_out=True, **options)
-    model = peft.get_peft_model(tiny_gpt2(), config)
+    model = with_lora(r=2, target_modules=["c_attn"], **options)
     with ss.Watch(model, 2, tmp_path) as watch:
         train(model, 2, watch.step)
         found = watch.trajectory
@@ -547,29 +537,25 @@ def lightning_run(folder, last, resume=None):
             return torch.optim.SGD(self.parameters(), 0.1)
 
     source = [tokens(place)[0] for place in range(1000)]
-    callback, logger = ss.LightningCallback(every=4), CSVLogger(folder, name="logs")
+    callback = ss.LightningCallback(every=4)
     settings: dict[str, Any] = dict(accelerator="cpu", default_root_dir=folder, accumulate_grad_batches=2)
-    settings |= dict(logger=logger, enable_progress_bar=False, enable_model_summary=False)
+    settings |= dict(logger=CSVLogger(folder, name="logs"), enable_progress_bar=False, enable_model_summary=False)
     callbacks = [callback, ModelCheckpoint(folder, "{step}", every_n_train_steps=5, save_top_k=-1)]
     trainer = pl.Trainer(max_steps=last, callbacks=callbacks, **settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         trainer.fit(Module(), torch.utils.data.DataLoader(source, batch_size=4), ckpt_path=resume)
     assert callback.watch is not None
-    return callback.watch, logger
+    return callback.watch
 
 
 def test_lightning_resumed_goes_on(tmp_path):
     pytest.importorskip("lightning")
-    watch, logger = lightning_run(tmp_path, 9)
-    assert watch.steps == steps_of(Schedule(4), 9)
-    first = watch.trajectory
+    first = lightning_run(tmp_path, 9).trajectory
+    assert list(first["time"].values) == steps_of(Schedule(4), 9)
     assert np.isfinite(first["loss"].values[1:]).all()
-    metrics = [row for row in logger.experiment.metrics if "saddlescope/stable_rank_qk" in row]
-    stored = (tmp_path / "logs" / "version_0" / "metrics.csv").read_text()
-    assert metrics or "saddlescope/stable_rank_qk" in stored
-    watch, _ = lightning_run(tmp_path, 13, resume=tmp_path / "step=5.ckpt")
-    found = watch.trajectory
+    assert "saddlescope/stable_rank_qk" in (tmp_path / "logs" / "version_0" / "metrics.csv").read_text()
+    found = lightning_run(tmp_path, 13, resume=tmp_path / "step=5.ckpt").trajectory
     assert list(found["time"].values) == steps_of(Schedule(4), 13)
     before = first["time"].values[first["time"].values <= 5]
     assert found.sel(time=before)["singular_values"].equals(first.sel(time=before)["singular_values"])
@@ -615,9 +601,8 @@ def test_tree_of_jax(tmp_path, device):
 
 
 def test_tree_that_changes_shape_is_refused(tmp_path):
-    refused = pytest.raises(BadArgument, match=r"`params` has nothing at 'layers.0.attention.query'")
-    with ss.TreeWatch(tree(0), mapping=MAPPING, every=1, folder=tmp_path) as watch, refused:
-        watch.step(1, {"layers": []})
+    with ss.TreeWatch(tree(0), mapping=MAPPING, every=1, folder=tmp_path) as watch:
+        refused("`params` has nothing at 'layers.0.attention.query'", watch.step, 1, {"layers": []})
 
 
 # ---- imports -------------------------------------------------------------------------------------------------

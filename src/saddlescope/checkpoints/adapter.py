@@ -48,7 +48,6 @@ class AdapterModule:
 @dataclass
 class Adapter:
     where: str
-    folder: Path
     config: dict[str, Any]
     modules: tuple[AdapterModule, ...]
     notes: tuple[str, ...]
@@ -79,7 +78,7 @@ def open_adapter(where: str | Path) -> Adapter:
     if file is None:
         raise BadArgument(f"{folder} has an {CONFIG} but neither {' nor '.join(WEIGHTS)}: save or download it again")
     check_link(file, folder)
-    weights = open_files(str(where), WeightFiles(folder, (file,), {}), None)
+    weights = open_files(str(where), WeightFiles((file,), {}), None)
     pairs, magnitudes, rest = sorted_keys(weights)
     modules, notes = [], list(settings.notes)
     apart: list[str] = []
@@ -105,7 +104,7 @@ def open_adapter(where: str | Path) -> Adapter:
     others = [key for key in rest if key not in known]
     if others:
         notes.append(f"left out, saved whole beside the factors (modules_to_save and the like): {listed(others)}")
-    return Adapter(str(where), folder, config, tuple(modules), tuple(notes), weights)
+    return Adapter(str(where), config, tuple(modules), tuple(notes), weights)
 
 
 def adapter_folder(where: str | Path) -> Path:

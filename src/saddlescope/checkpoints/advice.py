@@ -19,6 +19,10 @@ CONV1D = re.compile(r"(^|\.)(c_attn|c_proj|c_fc|q_attn)\.weight$")
 """GPT-2 stores these as [in, out]; every other linear layer is [out, in]."""
 
 
+SETTINGS = ("r", "lora_alpha", "target_modules", "rank_pattern", "alpha_pattern", "fan_in_fan_out")
+"""Of the configuration, what `to_dict` repeats."""
+
+
 @dataclass(frozen=True)
 class Advice:
     """ranks: by module of the difference.  names: what PEFT calls each module.  left_out: matrices that changed, and
@@ -41,11 +45,7 @@ class Advice:
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            **{
-                name: self.config[name]
-                for name in ("r", "lora_alpha", "target_modules", "rank_pattern", "alpha_pattern")
-            },
-            "fan_in_fan_out": self.config["fan_in_fan_out"],
+            **{name: self.config[name] for name in SETTINGS},
             "parameters": self.parameters,
             "residual": self.residual,
             "relative_residual": self.relative_residual,
@@ -115,17 +115,15 @@ def _remarks(found: Difference, wanted: Mapping[str, int]) -> list[str]:
         module.kind == "embedding" and module.name in wanted for module in found.modules
     ):
         remarks.append(
-            "the output matrix is tied to the embedding, which PEFT adapts on the way in only: the "
-            "residual holds after "
-            "merge_and_unload()"
+            "the output matrix is tied to the embedding, which PEFT adapts on the way in only: the residual holds "
+            "after merge_and_unload()"
         )
     coarse = [module.name for module in found.modules if module.name in wanted and module.outliers]
     if coarse:
         remarks.append(
-            f"{coarse[0]} and {len(coarse) - 1} more: rows or columns of huge weights are rounded so "
-            f"coarsely that their "
-            "errors are among the strongest directions; a LoRA of the advised rank keeps those first, and "
-            "needs a higher one"
+            f"{coarse[0]} and {len(coarse) - 1} more: rows or columns of huge weights are rounded so coarsely that "
+            "their errors are among the strongest directions; a LoRA of the advised rank keeps those first, and needs "
+            "a higher one"
         )
     if found.adapter is None and not config:
         remarks.append("there is no config.json: names of modules are those of the file, which PEFT may know by others")

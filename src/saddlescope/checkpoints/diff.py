@@ -25,7 +25,8 @@ from .difference import Difference, Heads, Module
 from .hub import locate
 from .match import matched_names
 from .peft_names import peft_names
-from .read import Checkpoint, Tensor, open_checkpoint
+from .read import Checkpoint, open_checkpoint
+from .tensor import Tensor
 
 NAMES_SHOWN = 3
 
@@ -166,13 +167,10 @@ def _notes_on_names(base: Checkpoint, tuned: Checkpoint, names: Mapping[str, str
         (tuned, [name for name in tuned.tensors if name not in partners]),
     ):
         if missing:
-            # A tied output matrix is stored once: its absence from one end says nothing.
-            tied = (
-                " (an output matrix that is tied to the embedding is stored once)"
-                if missing == ["lm_head.weight"]
-                else ""
-            )
-            notes.append(f"only in {checkpoint.where}: {listed(missing)}{tied}")
+            note = f"only in {checkpoint.where}: {listed(missing)}"
+            if missing == ["lm_head.weight"]:  # its absence from one end says nothing
+                note += " (an output matrix that is tied to the embedding is stored once)"
+            notes.append(note)
     renamed = next(((a, b) for a, b in names.items() if a != b), None)
     if renamed:
         notes.append(f"names differ: {renamed[0]} is {renamed[1]} in {tuned.where}")
@@ -259,23 +257,20 @@ def _notes_on_rounding(modules: list[Module], exact_base: bool) -> list[str]:
     stored = [module for module in modules if module.dtype != module.grids[0] == module.grids[1]]
     if stored:
         notes.append(
-            f"{len(stored)} matrices are stored wider than they are: their numbers lie on the "
-            f"{stored[0].grids[0]} grid, "
-            "whose rounding is taken"
+            f"{len(stored)} matrices are stored wider than they are: their numbers lie on the {stored[0].grids[0]} "
+            "grid, whose rounding is taken"
         )
     finer = [m for m in modules if m.grids[0] != m.grids[1] and "32" in m.grids[1]]
     if finer and not exact_base:
         notes.append(
-            f"the base is stored in {finer[0].grids[0]}, the tuned in {finer[0].grids[1]}: if training "
-            f"started from the "
-            "stored base, --exact-base lowers the floor to the tuned end's rounding"
+            f"the base is stored in {finer[0].grids[0]}, the tuned in {finer[0].grids[1]}: if training started from "
+            "the stored base, --exact-base lowers the floor to the tuned end's rounding"
         )
     still = [module for module in modules if module.unchanged_inside > 0.5]
     if still:
         notes.append(
-            f"{listed([module.name for module in still])}: in rows and columns that did change most "
-            f"entries did not, as where "
-            "changes below one unit in the last place are rounded away; what is left underestimates the rank"
+            f"{listed(module.name for module in still)}: in rows and columns that did change most entries did not, as "
+            "where changes below one unit in the last place are rounded away; what is left underestimates the rank"
         )
     frozen = sum(module.unchanged == 1 for module in modules)
     if frozen:
@@ -298,10 +293,8 @@ def _notes_on_vectors(base: Checkpoint, tuned: Checkpoint, names: Mapping[str, s
         most = max(most, move / size if size else 0.0)
     if not changed:
         return []
-    return [
-        f"{changed} vectors (biases, gains of norms) changed too, by {most:.2g} of their norm at most; a "
-        f"LoRA holds none"
-    ]
+    by = f"by {most:.2g} of their norm at most"
+    return [f"{changed} vectors (biases, gains of norms) changed too, {by}; a LoRA holds none"]
 
 
 # ---- heads -----------------------------------------------------------------------------------------------

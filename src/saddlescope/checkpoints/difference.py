@@ -25,9 +25,8 @@ class Module:
 
     hidden_at_least: directions below the floor that the energy of the change proves.  unchanged: share of entries
     that are equal at both ends.  kind: linear, embedding, or what a LoRA cannot change: expert, kernel, parameter.
-    outliers: whether
-    rounding of huge rows or columns is among its strongest directions.  rank: of an adapter, its r.  grids: formats
-    on which the numbers of both ends lie.  remark: a word on what is particular about it.
+    outliers: whether rounding of huge rows or columns is among its strongest directions.  rank: of an adapter, its r.
+    grids: formats on which the numbers of both ends lie.  remark: a word on what is particular about it.
     """
 
     name: str

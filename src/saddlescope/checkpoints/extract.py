@@ -40,8 +40,8 @@ def extract(found: Difference, advice: Advice, folder: Path, *, tick: Tick = sil
         raise BadArgument(f"there is nothing to extract: {why}")
     if any(module.remark == "DoRA" for module in found.modules):
         raise BadArgument(
-            "a DoRA adapter cannot be shrunk, its magnitudes belong to B A as it is: merge it into the "
-            "base, and compare"
+            "a DoRA adapter cannot be shrunk, its magnitudes belong to B A as it is: merge it into the base, and "
+            "compare"
         )
     tensors: dict[str, np.ndarray] = {}
     rest = 0.0
@@ -62,9 +62,11 @@ def extract(found: Difference, advice: Advice, folder: Path, *, tick: Tick = sil
         if isinstance(change, MatrixChange) and (module.kind == "embedding" or module.name in advice.turned):
             left, right = right, left
         if module.kind == "embedding":
-            tensors[f"{name}.lora_embedding_A"], tensors[f"{name}.lora_embedding_B"] = _plain(right.T), _plain(left)
+            leaves = "lora_embedding_A", "lora_embedding_B"
         else:
-            tensors[f"{name}.lora_A.weight"], tensors[f"{name}.lora_B.weight"] = _plain(right.T), _plain(left)
+            leaves = "lora_A.weight", "lora_B.weight"
+        for leaf, factor in zip(leaves, (right.T, left), strict=True):
+            tensors[f"{name}.{leaf}"] = np.ascontiguousarray(factor)
         if isinstance(change, MatrixChange):
             change.release()
     partial = partial_name(folder)
@@ -108,7 +110,3 @@ def squared_distance(change: MatrixChange | ProductChange, triplets: Triplets) -
         miss = piece - (triplets.left[where] * triplets.values) @ triplets.right.T
         total += float(np.vdot(miss, miss))
     return total
-
-
-def _plain(matrix: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(matrix)

@@ -6,15 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from saddlescope.core.errors import BadArgument
+from saddlescope.spectra.ranks import energy_rank
 
 
-def ranks_for_energy(values: Sequence[np.ndarray], share: float = 1.0) -> list[int]:
+def ranks_for_energy(values: Sequence[np.ndarray], share: float) -> list[int]:
     """For each module, how many of its singular values hold this share of the summed squares of all of them."""
-    if not 0 < share <= 1:
-        raise BadArgument(f"--energy must be above 0 and at most 1, got {share}")
-    from saddlescope.spectra.ranks import energy_rank
-
     return [int(min(energy_rank(s, share), (s > 0).sum())) if len(s) else 0 for s in values]
 
 
@@ -27,8 +23,6 @@ def allocate(values: Sequence[np.ndarray], costs: Sequence[int], budget: int) ->
     Σ over groups of max_k [gain(k) − λ cost k] + λ budget bounds every allocation from above; choices whose own bound
     is below an allocation in hand are dropped, and the few that remain are combined exactly.
     """
-    if budget < 0:
-        raise BadArgument(f"--budget must be zero or positive, got {budget}")
     groups: dict[int, list[tuple[float, int]]] = {}
     for module, (known, cost) in enumerate(zip(values, costs, strict=True)):
         groups.setdefault(int(cost), []).extend((float(s) ** 2, module) for s in known if s > 0)

@@ -29,10 +29,17 @@ class PickledFile:
         self.tensors = {name: self._described(name, tensor) for name, tensor in self._held.items()}
 
     def read(self, name: str) -> np.ndarray:
-        return self._viewed(name)
+        import torch
+
+        tensor = self._held[name].detach().resolve_conj().resolve_neg()
+        dtype = np.dtype(self.tensors[name].dtype)
+        if dtype.isbuiltin == 1:
+            return tensor.numpy()
+        # bfloat16 and its kin are strangers to both sides: pass the bits as integers.
+        return tensor.view({1: torch.uint8, 2: torch.int16, 4: torch.int32}[dtype.itemsize]).numpy().view(dtype)
 
     def rows(self, name: str, start: int, stop: int) -> np.ndarray:
-        return self._viewed(name)[start:stop].copy()
+        return self.read(name)[start:stop].copy()
 
     def _described(self, name: str, tensor: torch.Tensor) -> Tensor:
         if tensor.is_quantized:
@@ -58,16 +65,6 @@ class PickledFile:
             return np.dtype(dtype).name
         except TypeError as error:
             raise BadArgument(f"{self.path}: tensor {name!r} of {dtype} has no numpy form: {RESAVE}") from error
-
-    def _viewed(self, name: str) -> np.ndarray:
-        import torch
-
-        tensor = self._held[name].detach().resolve_conj().resolve_neg()
-        dtype = np.dtype(self.tensors[name].dtype)
-        if dtype.isbuiltin == 1:
-            return tensor.numpy()
-        # bfloat16 and its kin are strangers to both sides: pass the bits as integers.
-        return tensor.view({1: torch.uint8, 2: torch.int16, 4: torch.int32}[dtype.itemsize]).numpy().view(dtype)
 
 
 def load(path: Path) -> Any:

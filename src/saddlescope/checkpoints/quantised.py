@@ -21,9 +21,8 @@ MARKS = {
     "W_q": "HQQ",
 }
 NARROW_FLOAT = re.compile(r"float[1-8](\D.*)?")
-BUFFER = re.compile(
-    r".*(bias|mask|ids|index|indices)", re.IGNORECASE
-)  # GPT-2 kept its causal mask as uint8 `attn.bias`
+# GPT-2 kept its causal mask as uint8 `attn.bias`.
+BUFFER = re.compile(r".*(bias|mask|ids|index|indices)", re.IGNORECASE)
 
 
 def refuse_quantised(where: str, config: dict[str, Any] | None, tensors: Mapping[str, Tensor]) -> None:

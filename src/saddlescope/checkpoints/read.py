@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
-import math
 from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,17 +22,14 @@ from saddlescope.checkpoints.tensor import Tensor, TensorFile
 from saddlescope.checkpoints.weight_files import PICKLES, SAFETENSORS, WeightFiles, find_weights, quantised_gguf
 from saddlescope.core.errors import BadArgument, unknown
 
-__all__ = ["Checkpoint", "Tensor", "open_checkpoint", "open_files"]
-
 OPEN_FILES_MAX = 4
-PIECE_BYTES = 4 * 2**20
 
 
 def open_checkpoint(where: str | Path) -> Checkpoint:
     """The weights at `where`: a file, a folder, or a hub name that the local Hugging Face cache holds."""
     path = locate(where)
     files = find_weights(path)
-    beside = (files.folder or path.parent) / "config.json"
+    beside = (path if path.is_dir() else path.parent) / "config.json"
     check_link(beside, beside.parent)
     config = read_object(beside) if beside.is_file() else None
     refuse_quantised(str(where), config, {})
@@ -57,12 +52,11 @@ class Checkpoint:
     """Named tensors on disk. `with` closes it; arrays already read stay valid."""
 
     where: str  # as the user gave it
-    folder: Path | None
     config: dict[str, Any] | None
     tensors: Mapping[str, Tensor]  # names as stored, in stored order
 
     def __init__(self, where: str, files: WeightFiles, config: dict[str, Any] | None) -> None:
-        self.where, self.folder, self.config = where, files.folder, config
+        self.where, self.config = where, config
         self._open: OrderedDict[Path, TensorFile] = OrderedDict()
         self._lock = Lock()
         self._closed = False
@@ -101,25 +95,6 @@ class Checkpoint:
             return np.empty((0, *shape[1:]), dtype)
         return file.rows(name, start, stop)
 
-    def digest(self, name: str) -> str:
-        """A hash of dtype, shape and bytes: equal for identical tensors, whatever format stores them."""
-        shape, dtype = self.tensor(name)
-        hashed = hashlib.blake2b(f"{dtype}{shape}".encode(), digest_size=32)
-        if not shape or 0 in shape:
-            hashed.update(self.read(name).tobytes())
-            return hashed.hexdigest()
-        step = max(1, PIECE_BYTES // (math.prod(shape[1:]) * np.dtype(dtype).itemsize))
-        for start in range(0, shape[0], step):
-            piece = np.ascontiguousarray(self.rows(name, start, start + step))
-            hashed.update(piece.reshape(-1).view(np.uint8).data)
-        return hashed.hexdigest()
-
-    def tensor(self, name: str) -> Tensor:
-        if name not in self.tensors:
-            near = difflib.get_close_matches(name, self.tensors, n=5, cutoff=0.3) or list(self.tensors)[:5]
-            raise unknown(f"tensor of {self.where}", name, near)
-        return self.tensors[name]
-
     def close(self) -> None:
         with self._lock:
             self._closed = True
@@ -132,9 +107,11 @@ class Checkpoint:
         self.close()
 
     def _holding(self, name: str) -> TensorFile:
-        stored = self.tensor(name)
+        if name not in self.tensors:
+            near = difflib.get_close_matches(name, self.tensors, n=5, cutoff=0.3) or list(self.tensors)[:5]
+            raise unknown(f"tensor of {self.where}", name, near)
         file = self._opened(self._file_of[name])
-        if file.tensors.get(name) != stored:
+        if file.tensors.get(name) != self.tensors[name]:
             raise BadArgument(f"{self._file_of[name]} has changed since {self.where} was opened: open it again")
         return file
 

@@ -13,22 +13,7 @@ from safetensors import SafetensorError, safe_open
 from saddlescope.checkpoints.tensor import DAMAGED, Tensor, checked_shape
 from saddlescope.core.errors import BadArgument
 
-NUMPY_NAMES = {
-    "BOOL": "bool",
-    "U8": "uint8",
-    "I8": "int8",
-    "U16": "uint16",
-    "I16": "int16",
-    "U32": "uint32",
-    "I32": "int32",
-    "U64": "uint64",
-    "I64": "int64",
-    "F16": "float16",
-    "BF16": "bfloat16",
-    "F32": "float32",
-    "F64": "float64",
-    "C64": "complex64",
-}
+KINDS = {"U": "uint", "I": "int", "F": "float", "BF": "bfloat", "C": "complex"}
 
 
 class SafetensorsFile:
@@ -60,4 +45,4 @@ class SafetensorsFile:
 
 def numpy_name(code: str) -> str:
     """The dtype `code` of the file as numpy would write it; F8_E4M3, which numpy lacks, becomes float8_e4m3."""
-    return NUMPY_NAMES.get(code) or re.sub(r"^F(?=\d)", "float", code).lower()
+    return re.sub(r"^(BF|[UIFC])(?=\d)", lambda kind: KINDS[kind[0]], code).lower()

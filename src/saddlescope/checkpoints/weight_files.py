@@ -21,7 +21,6 @@ SHARD = re.compile(r"(?P<set>.*)-(?P<number>\d{1,6})-of-(?P<total>\d{1,6})")
 
 
 class WeightFiles(NamedTuple):
-    folder: Path | None  # None for a file given by itself
     files: tuple[Path, ...]
     promised: Mapping[str, Path]  # which file holds which tensor, if an index says so
 
@@ -34,7 +33,7 @@ def find_weights(path: Path) -> WeightFiles:
         raise BadArgument(f"{path} cannot be looked into ({error}): check its permissions") from error
     if not path.is_file():
         raise BadArgument(f"{path} is neither a file nor a folder: give the weights or the folder that holds them")
-    return from_file(path)._replace(folder=None)
+    return from_file(path)
 
 
 def in_folder(folder: Path) -> WeightFiles:
@@ -53,20 +52,20 @@ def in_folder(folder: Path) -> WeightFiles:
         return from_file(indexes[0])
     for suffixes in (SAFETENSORS, PICKLES):
         weights = [file for file in files if file.suffix in suffixes and not NOT_WEIGHTS.fullmatch(file.stem)]
-        shards = {match["set"] for file in weights if (match := SHARD.fullmatch(file.stem))}
-        if suffixes == PICKLES and len(weights) > 1 and (len(shards) != 1 or not all_shards(weights)):
+        sets = {match and match["set"] for match in (SHARD.fullmatch(file.stem) for file in weights)}
+        if suffixes == PICKLES and len(weights) > 1 and (len(sets) != 1 or None in sets):
             raise choose(folder, weights)
         if weights:
             check_complete(weights)
             for file in weights:
                 check_link(file, folder)
-            return WeightFiles(folder, tuple(weights), {})
+            return WeightFiles(tuple(weights), {})
     raise no_weights(folder, entries)
 
 
 def from_file(path: Path) -> WeightFiles:
     check_link(path, path.parent)
-    return indexed(path) if path.name.endswith(INDEX) else WeightFiles(path.parent, (path,), {})
+    return indexed(path) if path.name.endswith(INDEX) else WeightFiles((path,), {})
 
 
 def indexed(path: Path) -> WeightFiles:
@@ -75,7 +74,7 @@ def indexed(path: Path) -> WeightFiles:
     if not isinstance(shard_of, dict) or not shard_of or not all(isinstance(name, str) for name in shard_of.values()):
         raise BadArgument(f"{path} must map each tensor to its file under 'weight_map': restore or delete the index")
     shards = {name: shard(path, name) for name in sorted(set(shard_of.values()))}
-    return WeightFiles(path.parent, tuple(shards.values()), {tensor: shards[name] for tensor, name in shard_of.items()})
+    return WeightFiles(tuple(shards.values()), {tensor: shards[name] for tensor, name in shard_of.items()})
 
 
 def shard(index: Path, name: str) -> Path:
@@ -91,10 +90,6 @@ def shard(index: Path, name: str) -> Path:
         raise BadArgument(f"{index} names the file {name!r}, which is missing: download or copy it too")
     check_link(path, index.parent)
     return path
-
-
-def all_shards(files: Iterable[Path]) -> bool:
-    return all(SHARD.fullmatch(file.stem) for file in files)
 
 
 def check_complete(files: Iterable[Path]) -> None:

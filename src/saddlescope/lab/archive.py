@@ -18,10 +18,7 @@ class Archive:
     records: Records | None = None
 
     def __contains__(self, request: Request) -> bool:
-        return request in self.store or self._recorded(request)
-
-    def _recorded(self, request: Request) -> bool:
-        return self.records is not None and request in self.records
+        return request in self.store or (self.records is not None and request in self.records)
 
     def about(self, request: Request) -> About:
         """What a run is, without its numbers; raises `Damaged` where the stored one is not as it was written."""

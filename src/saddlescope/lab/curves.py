@@ -49,11 +49,13 @@ class LogRows(NamedTuple):
 
 def read_curve(path: Path, time: str | None = None, loss: str | None = None) -> Curve:
     """The columns `time` and `loss` of a file, guessed where they are None."""
+    if not path.exists():
+        raise BadArgument(f"there is no file {path}")
     if path.is_dir() or "tfevents" in path.name:
-        return _from_tensorboard(_existing(path), time, loss)
+        return _from_tensorboard(path, time, loss)
     suffix = path.suffix.lower()
     if suffix == ".nc":
-        return _from_netcdf(_existing(path), time or "time", loss or "loss")
+        return _from_netcdf(path, time or "time", loss or "loss")
     readers: dict[str, Callable[[Path], LogRows]] = {
         ".csv": lambda path: _separated(path, ","),
         ".tsv": lambda path: _separated(path, "\t"),
@@ -61,16 +63,9 @@ def read_curve(path: Path, time: str | None = None, loss: str | None = None) -> 
         ".ndjson": _json_lines,
         ".json": _json_records,
     }
-    _existing(path)
     if suffix not in readers:
         raise BadArgument(f"cannot read {path}: give {FORMATS}")
     return _from_records(path, readers[suffix](path), time, loss)
-
-
-def _existing(path: Path) -> Path:
-    if not path.exists():
-        raise BadArgument(f"there is no file {path}")
-    return path
 
 
 # ---- formats ---------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from saddlescope.core.files import write_whole
 from saddlescope.core.ink import BLACK, GREY, PALE, ramp
 
 from .page import number, render
-from .style import STYLE
+from .style import canvas, svg_text
 
 Found = Mapping[str, Any]
 
@@ -36,11 +36,11 @@ LISTED = 40
 """Matrices that are shown in one table; more are folded by kind."""
 
 
-def write_change_page(path: Path, found: Found, *, title: str | None = None) -> None:
+def write_change_page(path: Path, found: Found) -> None:
     """The page at `path`.  found: what `saddlescope diff --json` prints."""
     if path.suffix not in (".html", ".htm"):
         raise BadArgument(f"cannot write the page {path}: its name must end in .html")
-    page = change_page(found, title=title)
+    page = change_page(found)
     write_whole(path, lambda whole: whole.write_text(page, encoding="utf-8"))
 
 
@@ -205,23 +205,10 @@ def tint(share: float, colours: Sequence[str] = RANKS) -> tuple[str, str]:
 
 
 def svg(draw: Callable[[Any], None], width: float, height: float) -> str:
-    """What `draw` puts on axes of this size in inches; the same drawing gives the same bytes."""
-    import io
-
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(figsize=(width, height))
-        try:
-            draw(axes)
-            text = io.StringIO()
-            figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
-            return text.getvalue()
-        finally:
-            plt.close(figure)
+    """What `draw` puts on axes of this size in inches."""
+    with canvas((width, height)) as (figure, axes):
+        draw(axes)
+        return svg_text(figure)
 
 
 def grid_of(rows: Iterable[Found], value: Callable[[Found], float | None]) -> tuple[Any, list[int]]:
@@ -324,7 +311,7 @@ def _head_maps(heads: Sequence[Found]) -> dict[str, Any] | None:
     rows, gaps = [], False
     for measure, colours, start, value in (
         ("stable rank", RANKS, 1.0, lambda head: head["stable_rank"] and max(head["stable_rank"], 1.0)),
-        ("relative change, %", SIZES, 0.0, lambda head: _times_hundred(head["relative_change"])),
+        ("relative change, %", SIZES, 0.0, lambda head: head["relative_change"] and 100 * head["relative_change"]),
     ):
         known = [found for head in heads if (found := value(head)) is not None and math.isfinite(found)]
         scale = (start, max([*known, start + 0.5 if start else 0.0]) or 1.0)
@@ -343,10 +330,6 @@ def _head_maps(heads: Sequence[Found]) -> dict[str, Any] | None:
     }
     still = any(head["stable_rank"] == 0 for head in heads)
     return {"rows": rows, "circuits": middle, "still": still, "gaps": gaps}
-
-
-def _times_hundred(share: float | None) -> float | None:
-    return None if share is None else 100 * share
 
 
 # ---- LoRA ------------------------------------------------------------------------------------------------

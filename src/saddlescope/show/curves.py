@@ -27,16 +27,8 @@ def draw_losses(
     for number, (face, time, loss) in enumerate(curves):
         label = face if face not in named else None
         named.add(face)
-        style = {"flow": "-", "train": "--"}.get(face, "-")
-        axes.plot(
-            time[1:],
-            loss[1:],
-            style,
-            color=FACES[face],
-            lw=1.4 if drops else 0.9,
-            label=label,
-            zorder=3 + number * 0.01,
-        )
+        style = {"color": FACES[face], "ls": "--" if face == "train" else "-", "lw": 1.4 if drops else 0.9}
+        axes.plot(time[1:], loss[1:], label=label, zorder=3 + number * 0.01, **style)
     if prediction is not None:
         _draw_prediction(axes, prediction, drops)
     if curves and curves[0][1][-1] > 1e-30:  # matplotlib's log ticks do not end below

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from saddlescope.core.words import duration
@@ -103,14 +102,11 @@ def _embed(svg: str, prefix: str, label: str) -> Markup:
     from markupsafe import Markup, escape
 
     svg = re.sub(r"<!--.*?-->|<metadata\b.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
-    svg = re.sub(r"(<style[^>]*>)(.*?)(</style>)", _scoped(prefix), svg, flags=re.DOTALL)
+    rules = re.compile(r"<style[^>]*>.*?</style>", re.DOTALL)
+    svg = rules.sub(lambda style: re.sub(r"\*\s*\{", f"#{prefix} svg *{{", style[0]), svg)
     svg = _TAG.sub(lambda tag: _prefixed(tag[0], prefix), svg)
     size = f"--natural:{natural_width(svg):g}px"
     return Markup(f'<svg role="img" aria-label="{escape(label)}" style="{size}"{svg.strip()[4:]}')
-
-
-def _scoped(prefix: str) -> Callable[[re.Match[str]], str]:
-    return lambda style: style[1] + re.sub(r"\*\s*\{", f"#{prefix} svg *{{", style[2]) + style[3]
 
 
 def _prefixed(tag: str, prefix: str) -> str:

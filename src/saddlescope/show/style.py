@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,31 +29,38 @@ STYLE: dict[Any, Any] = {
 }
 
 
-def svg_of(figure: Figure, results: Results) -> str:
-    """A room's figure as SVG text: the same results give the same bytes."""
-    import io
-
+@contextmanager
+def canvas(size: tuple[float, float], panels: str = "") -> Iterator[tuple[Any, Any]]:
+    """A figure in this style, and its axes; by their names where there are several."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
     with plt.rc_context(STYLE):
-        canvas, axes = plt.subplot_mosaic("\n".join(figure.panels), figsize=figure.size)
+        figure, axes = plt.subplot_mosaic(panels, figsize=size) if panels else plt.subplots(figsize=size)
         try:
-            figure.draw(axes, results)
-            text = io.StringIO()
-            canvas.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
-            return text.getvalue()
+            yield figure, axes
         finally:
-            plt.close(canvas)
+            plt.close(figure)
+
+
+def svg_text(figure: Any) -> str:
+    """The same drawing in this style gives the same bytes."""
+    text = io.StringIO()
+    figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+    return text.getvalue()
+
+
+def svg_of(figure: Figure, results: Results) -> str:
+    """A room's figure as SVG text."""
+    with canvas(figure.size, "\n".join(figure.panels)) as (drawn, axes):
+        figure.draw(axes, results)
+        return svg_text(drawn)
 
 
 def save_picture(figure: Any, path: Path) -> None:
     """Drawn in memory first: matplotlib's PDF does not bear a full disk."""
-    import io
-    import warnings
-
     drawn = io.BytesIO()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")  # a name may be in letters that the font lacks
@@ -60,19 +69,10 @@ def save_picture(figure: Any, path: Path) -> None:
 
 
 @contextmanager
-def picture(path: Path, width: float = 6.4, height: float = 3.6) -> Iterator:
+def picture(path: Path) -> Iterator[Any]:
     """Axes to draw on; the file appears, whole, when the block ends without an error."""
     if path.suffix not in SUFFIXES:
         raise BadArgument(f"cannot draw {path}: the name must end in {', '.join(SUFFIXES)}")
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(figsize=(width, height))
-        try:
-            yield axes
-            save_picture(figure, path)
-        finally:
-            plt.close(figure)
+    with canvas((6.4, 3.6)) as (figure, axes):
+        yield axes
+        save_picture(figure, path)

@@ -40,25 +40,20 @@ def number(value: float | None, digits: int = 6) -> str:
     return "-" if value is None or not math.isfinite(value) else f"{value:.{digits}g}"
 
 
+WORDS = (
+    *("system", "what it is", "label", "field", "meaning", "where", "statement", "check", "reason", "faces", "claim"),
+    *("verdict", "source"),
+)
+"""Columns that do not hold numbers."""
+
+PARTS = ("claims", "figures", "errata")
+"""Of a room, what is counted."""
+
+
 def _table(title: str, *columns: str) -> Table:
     table = Table(title=title, title_justify="left", header_style="bold")
     for name in columns:
-        words = name in (
-            "system",
-            "what it is",
-            "label",
-            "field",
-            "meaning",
-            "where",
-            "statement",
-            "check",
-            "reason",
-            "faces",
-            "claim",
-            "verdict",
-            "source",
-        )
-        table.add_column(name, justify="left" if words else "right", overflow="fold")
+        table.add_column(name, justify="left" if name in WORDS else "right", overflow="fold")
     return table
 
 
@@ -72,9 +67,7 @@ def systems() -> Rows:
         {
             "system": kind.name,
             "faces": list(kind.faces),
-            "claims": len(found[name].claims) if (name := kind.name) in found else None,
-            "figures": len(found[name].figures) if name in found else None,
-            "errata": len(found[name].errata) if name in found else None,
+            **{part: len(getattr(found[kind.name], part)) if kind.name in found else None for part in PARTS},
             "presets": list(kind.presets),
             "summary": kind.summary,
         }
@@ -93,13 +86,7 @@ def coverage() -> Rows:
     from saddlescope.core.room import rooms
 
     rows = [
-        {
-            "system": room.name,
-            **room.coverage(),
-            "claims": len(room.claims),
-            "figures": len(room.figures),
-            "errata": len(room.errata),
-        }
+        {"system": room.name, **room.coverage(), **{part: len(getattr(room, part)) for part in PARTS}}
         for room in rooms().values()
         if room.inventory  # what a study treats of a paper is counted with the paper
     ]
@@ -178,9 +165,8 @@ def fields(kind: type[Subject]) -> Rows:
     quick = kind.preset("quick").to_dict()
     meanings = _meanings(kind.spec_type)
     shared = {field.name for field in dataclasses.fields(Spec)} if issubclass(kind.spec_type, Spec) else set()
-    names = sorted(
-        (field.name for field in dataclasses.fields(kind.spec_type)), key=shared.__contains__
-    )  # its own first
+    # Its own first.
+    names = sorted((field.name for field in dataclasses.fields(kind.spec_type)), key=shared.__contains__)
     rows = [{"field": name, "value": quick[name], "meaning": meanings.get(name, "")} for name in names]
     table = _table(f"{kind.name}: {kind.summary}", "field", "quick", "meaning")
     for row in rows:
@@ -217,10 +203,7 @@ def runs(found: Sequence[Run]) -> Rows:
     data = [run.to_dict() for run in found]
     if len(found) == 1:
         return Rows(data, [_stage_table(found), *_closing_lines(found[0])])
-    ended: dict[str, int] = {}
-    for run in found:
-        word = run.result.split(":")[0]
-        ended[word] = ended.get(word, 0) + 1
+    ended = Counter(run.result.split(":")[0] for run in found)
     table = _stage_table(found) if len(found) <= MANY else _distribution(found)
     return Rows(data, [table, "; ".join(f"{count} {result}" for result, count in ended.items())])
 
@@ -235,13 +218,11 @@ def _stage_table(found: Sequence[Run]) -> Table:
         for heading, text in (theory.columns if theory else {}).items()
         if any(text(run.system, stage) for run in found for stage in run.stages)
     }
-    first = ["seed"] if several else []
-    table = _table(title, *first, "stage", "label", "time", *more, "loss after")
+    table = _table(title, *["seed"] * several, "stage", "label", "time", *more, "loss after")
     for run in found:
         for stage in run.stages:
-            row = [str(stage.index), stage.label, number(stage.time)]
-            row += [*(text(run.system, stage) for text in more.values()), number(stage.loss, 9)]
-            table.add_row(*([str(run.seed)] if several else []), *row)
+            row = [*[str(run.seed)] * several, str(stage.index), stage.label, number(stage.time)]
+            table.add_row(*row, *(text(run.system, stage) for text in more.values()), number(stage.loss, 9))
     return table
 
 
@@ -284,15 +265,8 @@ def comparison(result: Comparison) -> Rows:
 def found_stages(rows: list[dict[str, Any]]) -> Rows:
     table = _table("", "stage", "time", "from", "to", "loss before", "loss after", "confidence")
     for row in rows:
-        table.add_row(
-            str(row["index"]),
-            number(row["time"]),
-            number(row["start"]),
-            number(row["end"]),
-            number(row["loss_before"]),
-            number(row["loss_after"]),
-            f"{row['confidence']:.2f}",
-        )
+        numbers = (number(row[name]) for name in ("time", "start", "end", "loss_before", "loss_after"))
+        table.add_row(str(row["index"]), *numbers, f"{row['confidence']:.2f}")
     return Rows(rows, [table] if rows else ["no stages: the curve moves without a conspicuous step, or not at all"])
 
 

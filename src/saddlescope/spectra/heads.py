@@ -88,14 +88,12 @@ def head_changes(
 ) -> Iterator[HeadChange]:
     """Both circuits' changes with their rounding floors and random baselines, from arrays as they are stored."""
     rng = np.random.default_rng(seed)
-    stored_before = HeadWeights(*map(numpy_of, before))
-    stored_after = HeadWeights(*map(numpy_of, after))
-    wide_before, wide_after = widened(stored_before), widened(stored_after)
+    wide_before, wide_after = widened(before), widened(after)
     chance = HeadWeights(*(random_change(a, b, rng) for a, b in zip(wide_before, wide_after, strict=True)))
     start, end, random = circuits(wide_before), circuits(wide_after), circuits(chance)
     factors = {name: change_factors(*start[name], *end[name]) for name in CIRCUITS}
     floors = {name: own_error(*factors[name]) for name in CIRCUITS}
-    ends = [(end, wide_after, stored_after), *([] if exact_base else [(start, wide_before, stored_before)])]
+    ends = [(end, wide_after, after), *([] if exact_base else [(start, wide_before, before)])]
     for _ in range(DRAWS):
         # Errors change the products at both ends; both changes side by side are the change's own error.
         parts: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {name: [] for name in CIRCUITS}

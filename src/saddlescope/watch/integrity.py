@@ -16,9 +16,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from saddlescope.checkpoints.adapter import listed
-from saddlescope.checkpoints.read import PIECE_BYTES, Checkpoint, Tensor
+from saddlescope.checkpoints.read import Checkpoint
+from saddlescope.checkpoints.tensor import Tensor
 from saddlescope.core.progress import Tick, silent
 from saddlescope.spectra.arrays import LARGEST_WEIGHT
+
+PIECE_BYTES = 4 * 2**20
+"""Of a tensor, read at a time."""
 
 SAMPLED = 256
 """Numbers of each tensor that distances between steps are estimated from, always at the same places."""
@@ -144,7 +148,7 @@ def _identical(scans: Sequence[Scan]) -> list[Finding]:
     for one in scans:
         groups.setdefault(frozenset(one.digests.items()), []).append(one.step)
     return [
-        Finding("identical", tuple(steps), (), f"steps {_said(steps)} hold the same weights, bit by bit")
+        Finding("identical", tuple(steps), (), f"{_steps(steps)} hold the same weights, bit by bit")
         for steps in groups.values()
         if len(steps) > 1
     ]
@@ -194,14 +198,9 @@ def _unlike(scans: Sequence[Scan], field: str) -> list[Finding]:
 
 def _not_finite(scans: Sequence[Scan]) -> list[Finding]:
     return [
-        Finding(
-            "not finite",
-            (one.step,),
-            tuple(one.not_finite),
-            f"step {one.step}: NaN or infinity in {listed(one.not_finite)}",
-        )
+        Finding("not finite", (one.step,), tuple(names), f"step {one.step}: NaN or infinity in {listed(names)}")
         for one in scans
-        if one.not_finite
+        if (names := one.not_finite)
     ]
 
 
@@ -213,14 +212,9 @@ def _frozen(scans: Sequence[Scan]) -> list[str]:
     return [f"{len(still)} of {len(first.digests)} tensors never change: {listed(still)}"] if still else []
 
 
-def _said(steps: Sequence[int]) -> str:
-    shown = [str(step) for step in steps[:8]]
-    more = f" and {len(steps) - 8} more" if len(steps) > 8 else ""
-    return ", ".join(shown) + more
-
-
 def _steps(steps: Sequence[int]) -> str:
-    return f"{'step' if len(steps) == 1 else 'steps'} {_said(steps)}"
+    more = f" and {len(steps) - 8} more" if len(steps) > 8 else ""
+    return f"{'step' if len(steps) == 1 else 'steps'} {', '.join(map(str, steps[:8]))}{more}"
 
 
 # ---- where the steps lie ---------------------------------------------------------------------------------

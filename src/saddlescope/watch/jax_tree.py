@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import jax
 import numpy as np
+from safetensors.numpy import load_file
 
-from saddlescope.core.errors import BadArgument, unknown
+from saddlescope.core.errors import BadArgument
 from saddlescope.spectra.layouts import HeadLayout, find_layout
 
-from .background import beside
 from .measure import METHODS, Measurement, Weights, measure, wide_numpy
 from .run import WatchedRun
-from .schedule import Schedule
 
 
 def named_leaves(params: Any) -> dict[str, Any]:
@@ -55,12 +55,10 @@ class TreeWatch(WatchedRun):
         fresh: bool = False,
         start: int = 0,
     ):
-        if device not in ("auto", "model", "cpu"):
-            raise unknown("`device`", str(device), ("auto", "model", "cpu"))
         leading = jax.process_index() == 0
         leaves = named_leaves(params)
-        thread = beside(background, any(_on_accelerator(leaf) for leaf in leaves.values())) and leading
-        super().__init__(folder, Schedule(every, schedule), modes, thread, fresh and leading, leading)
+        on_accelerator = any(_on_accelerator(leaf) for leaf in leaves.values())
+        super().__init__(folder, every, schedule, device, background, on_accelerator, modes, fresh, leading)
         if not leading:
             return
         self._on_device = device == "model"
@@ -71,7 +69,7 @@ class TreeWatch(WatchedRun):
             if not np.isfinite(wide_numpy(array)).all():
                 raise BadArgument(f"parameter {name!r} is not finite at the start: no change can be measured from it")
         method = METHODS["model" if self._on_device else "cpu"]
-        self._start = self._open(layout, seen, seen.tensors, [], start, method, _load)
+        self._start = self._open(layout, seen, seen.tensors, [], start, method, load_file)
         if not self.resumed:
             self._keep(start, None, lambda: self._measure(seen))
 
@@ -102,18 +100,8 @@ class TreeWatch(WatchedRun):
             return measure(self._layers, self._start, now, self.modes)
         # 64 bits here only: the user's own computations keep the precision they have.
         with jax.enable_x64(True) if hasattr(jax, "enable_x64") else contextlib.nullcontext():
-            return measure(self._layers, self._start, now, self.modes, _wide_jax)
+            return measure(self._layers, self._start, now, self.modes, partial(jax.numpy.asarray, dtype=np.float64))
 
 
 def _on_accelerator(leaf: Any) -> bool:
     return isinstance(leaf, jax.Array) and any(device.platform != "cpu" for device in leaf.devices())
-
-
-def _wide_jax(array: Any) -> Any:
-    return jax.numpy.asarray(array, dtype=np.float64)
-
-
-def _load(path: Path) -> Mapping[str, np.ndarray]:
-    from safetensors.numpy import load_file
-
-    return load_file(path)

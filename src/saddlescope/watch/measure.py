@@ -117,14 +117,18 @@ def filled(
     return values, energy, entropy
 
 
+def of_products(find: Callable[[Any, Any], np.ndarray], layer: AttentionLayer, weights: Weights) -> list[np.ndarray]:
+    """What `find` says of every head's product, circuit by circuit."""
+    parts = [circuits(widened(few)) for (few,) in few_heads(head_weights(layer, weights, wide_numpy))]
+    return [np.concatenate([find(*part[name]) for part in parts]) for name in CIRCUITS]
+
+
 @one_thread()
 def start_norms(layers: Sequence[AttentionLayer], start: Weights) -> np.ndarray:
     """Frobenius norms of the products that the run began with, [layer, circuit, head]."""
     norms = np.full((len(layers), len(CIRCUITS), max(layer.heads for layer in layers)), np.nan)
     for place, layer in enumerate(layers):
-        parts = [circuits(widened(few)) for (few,) in few_heads(head_weights(layer, start, wide_numpy))]
-        for number, name in enumerate(CIRCUITS):
-            norms[place, number, : layer.heads] = np.concatenate([norm(*part[name]) for part in parts])
+        norms[place, :, : layer.heads] = of_products(norm, layer, start)
     return norms
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from saddlescope.core.errors import BadArgument
 from saddlescope.core.files import write_whole
 from saddlescope.core.ink import BLACK, GREY, ramp
 from saddlescope.show.growth import BESIDE, MODES, SHOWN_MODES, TITLES, draw_ranks, draw_steps, layer_lines, layer_name
-from saddlescope.show.style import STYLE, SUFFIXES, save_picture
+from saddlescope.show.style import STYLE, SUFFIXES, save_picture, svg_text
 
 from .trajectory import head_stages
 
@@ -48,12 +47,9 @@ def write_report(found: xarray.Dataset, path: Path) -> Path:
         raise BadArgument(f"cannot write {path}: the name must end in {', '.join(('.html', *SUFFIXES))}")
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix != ".html":
-        figure = _figure(found)
-        save_picture(figure, path)
+        save_picture(_figure(found), path)
         return path
-    text = io.StringIO()
-    _figure(found).savefig(text, format="svg", metadata={"Date": None, "Creator": None})
-    svg = text.getvalue()
+    svg = svg_text(_figure(found))
     page = PAGE.format(
         summary=html.escape(_summary(found)),
         figure=svg[svg.index("<svg") :],

@@ -5,15 +5,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
 import saddlescope
-from saddlescope.core.errors import BadArgument
+from saddlescope.core.errors import BadArgument, unknown
 from saddlescope.spectra.layouts import HeadLayout
 
-from .background import Worker
+from .background import Worker, beside
 from .folder import Record, WatchFolder
 from .lora import AddedProducts
 from .measure import Measurement, Weights, start_norms
@@ -28,15 +28,27 @@ class WatchedRun:
     """A folder that fills with measured steps. Subclasses say where weights come from."""
 
     def __init__(
-        self, folder: str | Path, schedule: Schedule, modes: int, background: bool, fresh: bool, active: bool = True
+        self,
+        folder: str | Path,
+        every: int,
+        schedule: Literal["log", "every"],
+        device: Literal["auto", "model", "cpu"],
+        background: bool | Literal["auto"],
+        on_accelerator: bool,
+        modes: int,
+        fresh: bool,
+        active: bool,
     ):
+        if device not in ("auto", "model", "cpu"):
+            raise unknown("`device`", str(device), ("auto", "model", "cpu"))
+        thread = beside(background, on_accelerator) and active
+        self.schedule, self.modes = Schedule(every, schedule), modes
         if not isinstance(modes, int) or modes < 1:
             raise BadArgument(f"`modes` must be the number of singular values to keep, at least 1, got {modes!r}")
-        self.schedule, self.modes = schedule, modes
         self.active = active
         """False on all but one process of a distributed run: they measure and write nothing."""
         self._store = WatchFolder(folder)
-        self._worker = Worker(background)
+        self._worker = Worker(thread)
         self._last: int | None = None  # the last step that was named
         self._next = 0
         self._closed = False

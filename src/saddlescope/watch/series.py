@@ -22,12 +22,12 @@ from saddlescope.core.errors import BadArgument
 from saddlescope.core.progress import Tick, silent
 from saddlescope.core.threads import threads_for
 from saddlescope.spectra.factored import spectrum
-from saddlescope.spectra.heads import CIRCUITS, changed_spectra, circuits, few_heads, widened
+from saddlescope.spectra.heads import CIRCUITS
 from saddlescope.spectra.layouts import AttentionLayer, find_layout
 
 from .folder import Record
 from .integrity import Finding, Scan, check, scan
-from .measure import METHODS, filled
+from .measure import METHODS, Weights, changed, filled, of_products, wide_numpy
 from .order import find_series
 from .trajectory import HeadStage, head_stages, trajectory
 
@@ -192,7 +192,9 @@ class _Heads:
             )
             with threads_for(self.first.tensors[layer.keys[0]].shape):
                 after = lambda key: checkpoint.read(names[key])  # noqa: E731
-                spectra.append(_spectra(layer, self.first.read, after) if there else None)
+                spectra.append(
+                    changed(layer, _read(layer, self.first.read), _read(layer, after), wide_numpy) if there else None
+                )
         return Record(scanned.step, float("nan"), "", *filled(layers, spectra, self.modes), np.zeros((0, 0)))
 
     def _begin(self, scanned: Scan) -> None:
@@ -204,7 +206,7 @@ class _Heads:
                 self.notes.append(f"Layer {layer.layer} is no finite floats in the first step: its change has no size.")
             else:
                 with threads_for(self.first.tensors[layer.keys[0]].shape):
-                    self._start.append(_spectra(layer, self.first.read))
+                    self._start.append(of_products(spectrum, layer, _read(layer, self.first.read)))
 
     def dataset(self, records: Sequence[Record], notes: Sequence[str]) -> xarray.Dataset:
         values, energy, _ = filled(self.layout.layers, self._start, self.modes)
@@ -229,16 +231,5 @@ class _Heads:
         return found.drop_vars("loss")
 
 
-def _spectra(layer: AttentionLayer, *ends: Callable[[str], np.ndarray]) -> list[np.ndarray]:
-    """Singular values [head, mode] of each circuit, or of its change from one end to the other."""
-    stored = [layer.split({key: read(key) for key in layer.keys}) for read in ends]
-    parts: list[list[np.ndarray]] = [[] for _ in CIRCUITS]
-    for few in few_heads(*stored):
-        wide = [widened(weights) for weights in few]
-        if len(wide) == 2:
-            found = changed_spectra(*wide)
-        else:
-            found = {name: spectrum(*product) for name, product in circuits(wide[0]).items()}
-        for part, values in zip(parts, found.values(), strict=True):
-            part.append(values)
-    return [np.concatenate(part) for part in parts]
+def _read(layer: AttentionLayer, read: Callable[[str], np.ndarray]) -> Weights:
+    return Weights({key: read(key) for key in layer.keys})

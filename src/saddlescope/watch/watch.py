@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from safetensors.torch import load_file
 
-from saddlescope.core.errors import BadArgument, unknown
+from saddlescope.core.errors import BadArgument
 from saddlescope.spectra.arrays import numpy_of
 from saddlescope.spectra.layouts import HeadLayout, find_layout
 
-from .background import beside
 from .folder import WatchFolder
 from .lora import MARK, adapter_notes, find_adapters
-from .measure import METHODS, Measurement, Weights, measure, wide_numpy
+from .measure import METHODS, Measurement, Weights, measure
 from .parameters import (
     GATHER,
     config_of,
@@ -31,7 +31,6 @@ from .parameters import (
     unwrap,
 )
 from .run import WatchedRun
-from .schedule import Schedule
 
 
 class Watch(WatchedRun):
@@ -68,13 +67,10 @@ class Watch(WatchedRun):
         start: int = 0,
         state: Mapping[str, Any] | None = None,
     ):
-        if device not in ("auto", "model", "cpu"):
-            raise unknown("`device`", str(device), ("auto", "model", "cpu"))
         leading = leads()
         self._model = unwrap(model)
         on_accelerator = any(parameter.device.type not in ("cpu", "meta") for parameter in self._model.parameters())
-        thread = beside(background, on_accelerator) and leading
-        super().__init__(folder, Schedule(every, schedule), modes, thread, fresh and leading, leading)
+        super().__init__(folder, every, schedule, device, background, on_accelerator, modes, fresh, leading)
         if not leading:
             return
         tensors = tensors_of(self._model, state)
@@ -89,7 +85,7 @@ class Watch(WatchedRun):
         arrays = {name: numpy_of(tensor) for name, tensor in seen.tensors.items()}
         method = METHODS["model" if self._device else "cpu"]
         notes = adapter_notes(self._model, seen.adapters)
-        self._start = self._open(layout, seen, arrays, notes, start, method, _load)
+        self._start = self._open(layout, seen, arrays, notes, start, method, load_file)
         if not self.resumed:
             self._keep(start, None, lambda: self._measure(seen))
 
@@ -129,15 +125,12 @@ class Watch(WatchedRun):
 
     def _measure(self, now: Weights, ready: Any = None) -> Measurement:
         if self._device is None:
-            return measure(self._layers, self._start, now, self.modes, wide_numpy)
+            return measure(self._layers, self._start, now, self.modes)
         if self._worker.background:
             # Of this thread alone: as many as there are cores would take them from the loop that feeds the GPU.
             torch.set_num_threads(1)
         with torch.no_grad(), self._own_stream(ready):
-            return measure(self._layers, self._start, now, self.modes, self._wide)
-
-    def _wide(self, tensor: torch.Tensor) -> torch.Tensor:
-        return tensor.to(self._device, torch.float64)
+            return measure(self._layers, self._start, now, self.modes, lambda one: one.to(self._device, torch.float64))
 
     def _on_cuda(self) -> bool:
         return self._device is not None and self._device.type == "cuda"
@@ -198,9 +191,3 @@ def _place(device: str, model_device: torch.device) -> torch.device | None:
     on_model = device == "model" or (device == "auto" and model_device.type == "cuda")
     # Apple's GPUs have no 64 bits.
     return model_device if on_model and model_device.type != "mps" else None
-
-
-def _load(path: Path) -> Mapping[str, torch.Tensor]:
-    from safetensors.torch import load_file
-
-    return load_file(path)

@@ -7,6 +7,7 @@ A new naming is one row in `schemes.py`; a new order inside a fused tensor is on
 """
 
 from saddlescope.spectra.layouts.find import find_layout
-from saddlescope.spectra.layouts.layer import AttentionLayer, HeadLayout, HeadWeights
+from saddlescope.spectra.layouts.layer import AttentionLayer, HeadLayout
+from saddlescope.spectra.layouts.rules import HeadWeights
 
 __all__ = ["AttentionLayer", "HeadLayout", "HeadWeights", "find_layout"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from saddlescope.core.errors import BadArgument
@@ -66,21 +67,17 @@ def find_layout(
     return HeadLayout(family, layers, tuple(notes))
 
 
+@dataclass
 class _Reader:
     """Reads the layers of one place."""
 
-    def __init__(
-        self,
-        place: Place,
-        stack: str,
-        names: Mapping[str, str],
-        shapes: Shapes,
-        config: Mapping[str, Any],
-        counts: Mapping[str, int],
-    ):
-        self.place, self.stack, self.names, self.shapes = place, stack, names, shapes
-        self.config, self.counts = config, counts
-        self.hints: dict[Rows, tuple[str, Number] | None] = {}  # looked for among all names, so only once
+    place: Place
+    stack: str
+    names: Mapping[str, str]
+    shapes: Shapes
+    config: Mapping[str, Any]
+    counts: Mapping[str, int]
+    hints: dict[Rows, tuple[str, Number] | None] = field(default_factory=dict)  # looked for in all names, so only once
 
     def read(self, number: int) -> list[AttentionLayer] | str:
         """The layer, or why it is left out; several layers where all lie in one tensor."""

@@ -8,8 +8,6 @@ from typing import Any
 
 from saddlescope.spectra.layouts.rules import RULES, HeadWeights, rows_first
 
-__all__ = ["AttentionLayer", "HeadLayout", "HeadWeights"]
-
 
 @dataclass(frozen=True)
 class AttentionLayer:
