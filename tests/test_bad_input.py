@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import errno
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -25,6 +23,7 @@ from saddlescope.core.registry import subject_types
 from saddlescope.numerics.integrate import FINISHED, HOPE, MAX_STEPS, integrate
 
 from .conftest import ROOT, printed
+from .full_disk import full_disk, on_a_full_disk
 from .test_checkpoints import write_adapter
 from .waiting import wait_for
 
@@ -102,17 +101,6 @@ def test_without_shared_memory_the_output_folder_is_not_blamed(call, monkeypatch
     assert (code, out) == (1, "") and "/dev/shm" in err and "cannot write" not in err
 
 
-@contextlib.contextmanager
-def full_disk():
-    """A limit on file sizes stands for it: what comes after the first KiB is refused."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, limits[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-
-
 @pytest.mark.parametrize(
     ("command", "option", "name"),
     [
@@ -127,17 +115,15 @@ def test_a_full_disk_names_the_file_and_leaves_nothing(call, tmp_path, command, 
     pytest.importorskip("pyarrow")
     both_ends([f"{number}.weight" for number in range(9)])
     before = set(tmp_path.iterdir())
-    with full_disk():
+    with full_disk(1024):
         code, out, err = call(*command, option, name)
     assert (code, out) == (1, "") and err.startswith(f"error: cannot write {name}: ") and err.count("\n") == 1
     assert set(tmp_path.iterdir()) == before
 
 
 def test_a_full_disk_ends_a_training_that_is_saved(tmp_path):
-    limited = ["bash", "-c", 'ulimit -f 1; exec "$@"', "bash", *COMMAND]
-    command = [*limited, "train", "squares", "--set", "steps=50", "--save", "run.npz"]
-    environment = {**os.environ, "SADDLESCOPE_CACHE": ""}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    command = [*COMMAND, "train", "squares", "--set", "steps=50", "--save", "run.npz"]
+    done = subprocess.run([*on_a_full_disk(1), *command], capture_output=True, text=True)
     assert done.returncode == 1 and done.stderr.startswith("error: cannot write run.npz: "), done.stderr
     assert not list(tmp_path.iterdir())
 

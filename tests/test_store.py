@@ -5,9 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-import resource
 import shutil
-import signal
 import subprocess
 import sys
 from typing import Any
@@ -23,6 +21,7 @@ from saddlescope.lab.request import Request
 from saddlescope.lab.run import run
 from saddlescope.lab.store import Damaged, Store
 
+from .full_disk import full_disk
 from .waiting import wait_for
 
 TINY = ss.system("squares", "tiny")
@@ -181,16 +180,9 @@ def test_what_killed_processes_left_is_swept_up_and_nothing_else(store):
 
 
 def test_a_full_disk_leaves_earlier_runs_and_no_rubbish(kept, made):
-    """The limit on the size of a file stands for the full disk: writes fail in the middle, with a real error."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (500, limits[1]))
-    try:
-        with pytest.raises(OSError, match="File too large"):
-            kept.save(request(seeds=(1,)), [run(TINY, "flow", 1)])
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, ignored)
+    new = run(TINY, "flow", 1)
+    with full_disk(500), pytest.raises(OSError, match="File too large"):
+        kept.save(request(seeds=(1,)), [new])
     assert [path.name for path in kept.folder(ASKED).parent.iterdir()] == [ASKED.name]
     assert is_sound(kept, made)
 

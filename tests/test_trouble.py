@@ -21,6 +21,7 @@ from saddlescope.lab.seal import read_sealed
 from saddlescope.show.tables import verdicts
 
 from .conftest import example_code, printed
+from .full_disk import on_a_full_disk
 from .packages import install
 from .synthetic import PARTS, RUNS
 from .test_damage import DAMAGES
@@ -175,8 +176,7 @@ def test_a_run_that_always_takes_its_worker_with_it_is_the_end(call, tmp_path):
 
 
 def test_a_full_disk_is_said_and_costs_no_run(call):
-    """A limit on file sizes stands for the full disk: the first file that exceeds it fails."""
-    _, words = call.run(prefix=["bash", "-c", 'ulimit -f 3; exec "$@"', "bash"], code=1)
+    _, words = call.run(prefix=on_a_full_disk(3), code=1)
     assert "cannot write to" in words and "are kept" in words
     assert not list(call.out.glob("runs/**/.partial-*"))
     call.run()
