@@ -126,6 +126,14 @@ def test_python_of_the_instrument(folder, torch):
     assert len(BLOCKS) == 2
 
 
+def test_claims_are_counted():
+    counts = re.findall(r"(\w+)(?::| trains)[^;]*?of (\d+)\s+claims (\d+)\s+supported and (\d+)\s+refuted", TEXT)
+    assert {name for name, *_ in counts} - ABSENT == {room for *_, room in LINKS} - ABSENT
+    for name, count, supported, refuted in counts:
+        assert int(count) == int(supported) + int(refuted)
+        assert name in ABSENT or int(count) == len(rooms()[name].claims), name
+
+
 def test_files_that_are_linked_exist():
     for target in re.findall(r"\]\(([^)#:]+)\)", TEXT):
         assert (ROOT / target).exists() or names(target, ABSENT), target

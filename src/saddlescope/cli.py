@@ -169,7 +169,8 @@ def errata(system: str | None = None, /, *, json: Json = False) -> int:
             if off["failed"]:
                 mistakes.append(f"erratum {erratum.name} of {place.name}: {off['failed']}")
             rows.append({"system": place.name, **erratum_row(place, erratum, off)})
-    _print(rows if json else tables.errata(rows), json)
+    if json or rows or not mistakes:
+        _print(rows if json else tables.errata(rows), json)
     return _tell(mistakes)
 
 
