@@ -414,6 +414,16 @@ def test_rounding_of_outliers_is_told(rng):
     assert not MatrixChange.of(even.before, even.after).outliers_dominate
 
 
+def test_the_floor_is_the_same_piece_by_piece(monkeypatch, rng):
+    """Single huge weights, in whichever piece they stand, raise it."""
+    weights = rng.standard_t(1.5, size=(70, 30))
+    ends = [(size * weights).astype(BFLOAT16) for size in (1, 1.01)]
+    whole = MatrixChange.of(*ends).whitening
+    assert whole.edge > noise_edge(*whole.shape)
+    monkeypatch.setattr(matrix_module, "PIECE", 64)
+    assert MatrixChange.of(*ends).whitening.edge == pytest.approx(whole.edge, rel=1e-12)
+
+
 def test_circuits_of_torch_arrays_stay_torch(rng, torch):
     before = some_heads(rng, dtype=np.float64)
     after = moved(before, rng)
