@@ -14,6 +14,7 @@ from saddlescope.cli import run
         ("gradual_rank/full", "head_dim=2147483647", "1e+09 numbers"),
         ("gradual_rank/linear", "samples=2147483647", "1e+09 numbers"),
         ("gradual_rank/linear", "batch_size=2147483647", "at most the number of samples"),
+        ("gradual_rank/perturbed", "noise=1e300", "from 0 to 1e100"),
     ],
 )
 def test_what_no_memory_holds_is_refused(capsys, system, setting, words):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import random
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -267,6 +269,25 @@ def command(*more):
 def epochs_saved(folder):
     file = folder / "checkpoint.safetensors"
     return checkpoint.read(file).epoch if file.is_file() else 0
+
+
+def test_a_checkpoint_is_whole_while_others_take_its_place(tmp_path):
+    model, path = torch.nn.Linear(30, 30), tmp_path / "checkpoint.safetensors"
+    for epoch in (0, 1):
+        torch.nn.init.constant_(model.bias, epoch)
+        checkpoint.save(tmp_path / str(epoch), "run", epoch, {}, model, torch.optim.Adam(model.parameters()), {})
+
+    def replace(epoch):
+        os.link(tmp_path / str(epoch % 2), tmp_path / "next")
+        (tmp_path / "next").replace(path)
+
+    replace(0)
+    with ThreadPoolExecutor(1) as other:
+        replaced = other.map(replace, range(1, 2000))
+        for _ in range(200):
+            found = checkpoint.read(path)
+            assert (found.weights["bias"] == found.epoch).all()
+        assert len(list(replaced)) == 1999
 
 
 @pytest.mark.slow

@@ -65,9 +65,10 @@ def read(path: Path) -> Saved:
 
     try:
         path.open("rb").close()  # says why it cannot be opened; to safetensors it would be missing
-        with safe_open(path, "pt") as file:
+        # By way of NumPy: for torch the file is opened a second time, when it may have been replaced by a later one.
+        with safe_open(path, "np") as file:
             metadata = file.metadata()
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (no mapping)
+            tensors = {name: torch.from_numpy(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
         if metadata.pop(CHECKSUM) != checksum_of(metadata, tensors):
             raise ValueError("it is not as it was written")
         epoch, seconds = int(metadata["epoch"]), json.loads(metadata["seconds"])

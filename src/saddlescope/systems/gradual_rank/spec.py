@@ -177,7 +177,7 @@ class PerturbedSpec(TransformerSpec):
         super().check()
         require(0 <= self.stage < self.stages, "stage", self.stage, f"from 0 to `stages` - 1 = {self.stages - 1}")
         require(0 <= self.moment <= 1, "moment", self.moment, "between 0 and 1")
-        require(0 <= self.noise < math.inf, "noise", self.noise, "zero or positive, and finite")
+        require(0 <= self.noise <= 1e100, "noise", self.noise, "from 0 to 1e100", "its square is formed")
         if self.kicked not in KICKED:
             raise unknown("kicked", self.kicked, KICKED)
 
