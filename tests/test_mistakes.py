@@ -282,6 +282,7 @@ def test_a_table_of_misprints_that_lacks_a_column_is_told(author, site, call):
     table = site / name / "evidence" / "misprints.tsv"
     for text, words in (
         ("name\twhere\tprinted\ttrue\trepair\na\tEq. (1)\tx\ty\n", "line 2: expected name, where, printed, true"),
+        ("name\twhere\tprinted\ttrue\trepair\n\na\tEq. (1)\tx\ty\n", "line 3: expected name"),
         ("name\twhere\n", "line 1: expected name, where, printed, true, repair"),
     ):
         table.write_text(text)

@@ -44,6 +44,15 @@ def test_factored_change_against_dense(increment, kind, bound, rng):
     assert np.abs(found - exact[:24]).max() <= bound * exact[0]
 
 
+def test_the_other_form_would_fail(rng):
+    """Without the cancellation-free form float32 loses a change of 1e-8: the test above is able to fail."""
+    left, right = (rng.normal(size=(96, 12)).astype(np.float32) for _ in range(2))
+    after = left + np.float32(1e-7) * rng.normal(size=left.shape).astype(np.float32)
+    found = spectrum(np.concatenate([after, -left], 1), np.concatenate([right, right], 1))
+    exact = np.linalg.svd(dense_change(left, right, after, right), compute_uv=False)
+    assert np.abs(found - exact[:24]).max() > 1e-2 * exact[0]
+
+
 @pytest.mark.parametrize(("rows", "columns", "width"), [(5, 40, 8), (40, 5, 8), (3, 4, 8), (1, 9, 2), (7, 7, 1)])
 def test_shapes(rows, columns, width, rng):
     left, right = rng.normal(size=(2, rows, width)), rng.normal(size=(2, columns, width))

@@ -7,7 +7,10 @@ import pytest
 
 import saddlescope as ss
 from saddlescope.core.claim import judge
+from saddlescope.dynamics.ensemble import flow_together
 from saddlescope.systems.linear_icl.evidence.claims import CLAIMS
+
+from ..neighbours import times
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -54,6 +57,23 @@ def test_times_scale_with_the_spectrum():
     found = [stage.time for stage in scaled.theory.predict(moved).stages]
     # 1e-4: where the stage algorithm hands over depends on the solver's steps.
     assert np.array(found) * c ** (5 / 3) == pytest.approx(times, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("init_scale", "seeds"), [(0.03, range(3, 9)), pytest.param(1e-12, range(4), marks=pytest.mark.slow)]
+)
+def test_ensemble_agrees_with_single_runs(init_scale, seeds):
+    """Also at times of 1e15 and drops of some units: the same stages, to what double precision can tell apart."""
+    chosen = ss.system("linear_icl", init_scale=init_scale)
+    trajectories, landmarks = flow_together(chosen, seeds)
+    for seed, trajectory in zip(seeds, trajectories, strict=True):
+        alone = ss.run(chosen, "flow", seed, solver="tight")
+        assert trajectory.attrs["result"] == alone.result == "finished"
+        together = ss.measured_stages(trajectory, landmarks)
+        assert times(together) == pytest.approx(times(alone.stages), rel=1e-5)
+        # Levels are read at the flattest saved interval: on a brief plateau this depends on the grid.
+        assert [s.loss for s in together] == pytest.approx([s.loss for s in alone.stages], rel=1e-4)
+        assert trajectory.attrs["conserved_drift"] < 1e-7
 
 
 def test_a_sample_that_is_fitted_exactly_has_no_further_stages():

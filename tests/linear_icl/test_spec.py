@@ -7,6 +7,7 @@ import math
 import pytest
 
 import saddlescope as ss
+from saddlescope.lab.sources import statements
 from saddlescope.systems.linear_icl.spec import LinearICLSpec
 
 
@@ -66,3 +67,11 @@ def test_inverse_length_of_next_token_contexts():
 def test_a_diverged_training_has_no_stages():
     found = ss.run(ss.system("linear_icl", learning_rate=30), "train")
     assert found.result.startswith("diverged") and found.stages == []
+
+
+def test_statements_of_the_paper_are_found():
+    kind = type(ss.system("linear_icl"))
+    for statement in ("Eq. (5)", "(5)", "eq 5", "5"):
+        assert [row["function"] for row in statements(kind, statement)] == ["plateau_loss"]
+    known = {row["statement"] for row in statements(kind)}
+    assert {"Eq. (2)", "Eq. (7)", "Eq. (24)", "Eq. (29)", "Eq. (37)", "Eq. (45)", "(C3)"} <= known

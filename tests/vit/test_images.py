@@ -354,6 +354,15 @@ def test_image_folders_that_make_no_sense(tmp_path):
     refused(tmp_path, tmp_path / "test", "holds no images")
 
 
+@pytest.mark.parametrize("make", MAKERS)
+def test_a_file_that_cannot_be_opened_is_named(tmp_path, make):
+    make(tmp_path)
+    path = next(path for path in sorted(tmp_path.rglob("*")) if path.is_file())
+    path.unlink()
+    path.symlink_to(tmp_path / "nowhere")
+    refused(tmp_path, f"{path} cannot be read", "No such file")
+
+
 @pytest.mark.parametrize("closed", ["", "train/a"])
 def test_a_folder_that_may_not_be_read_is_named(tmp_path, closed, monkeypatch):
     image_folder(tmp_path)

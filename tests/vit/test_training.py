@@ -506,11 +506,20 @@ def test_a_fine_tuning_is_of_one_process(monkeypatch, call):
     assert code == 2 and "without torchrun" in told
 
 
+def test_one_folder_keeps_one_run(tmp_path, refused):
+    (tmp_path / "run").mkdir()
+    assert "--save" in refused("--seeds", "2", "--save", tmp_path / "run")
+
+
 @pytest.fixture
 def kept(tmp_path):
     """The checkpoint of a run that is done."""
     ss.train(ViT(TINY), save=tmp_path / "run")
     return tmp_path / "run" / "checkpoint.safetensors"
+
+
+def test_another_runs_folder_is_not_taken(kept, refused):
+    assert "another run" in refused("--save", kept.parent, "--seed", "1")
 
 
 def test_a_damaged_checkpoint_is_named(kept, refused):

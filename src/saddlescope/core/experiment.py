@@ -118,9 +118,10 @@ MISPRINT = ("name", "where", "printed", "true", "repair")
 def misprints(table: str | Path) -> tuple[Erratum, ...]:
     """Plain misprints, from a `table` with tabs between its columns: name, where, printed, true, repair."""
     with Path(table).open(newline="", encoding="utf-8") as lines:
-        rows = list(csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
-    for number, row in enumerate(rows, start=1):
-        if len(row) != len(MISPRINT) or (number == 1 and tuple(row) != MISPRINT):
+        reader = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+        rows = [(reader.line_num, row) for row in reader if row]
+    for place, (number, row) in enumerate(rows):
+        if len(row) != len(MISPRINT) or (place == 0 and tuple(row) != MISPRINT):
             raise ValueError(f"{table}, line {number}: expected {', '.join(MISPRINT)}, with tabs between them")
-    fields = (dict(zip(MISPRINT, row, strict=True)) for row in rows[1:])
+    fields = (dict(zip(MISPRINT, row, strict=True)) for _, row in rows[1:])
     return tuple(Erratum(severity="misprint", measure="", shows=None, **given) for given in fields)

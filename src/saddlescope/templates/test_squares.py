@@ -33,7 +33,14 @@ def test_every_line_of_the_inventory_points_somewhere():
     assert room(NAME).astray() == [] and len(room(NAME).inventory) == LINES
 
 
-def test_errata_are_shown_in_numbers():
+def test_the_erratum_is_shown_in_numbers():
+    (shows,) = (erratum.shows for erratum in room(NAME).errata if erratum.name == "eq3")
+    assert shows is not None
+    printed, repaired = shows()
+    assert printed > 0.9 and repaired < 1e-4
+
+
+def test_errata_are_cured_by_their_repair():
     for shows in filter(None, (erratum.shows for erratum in room(NAME).errata)):
         printed, repaired = shows()
         assert printed > 1e-3 and repaired <= 0.01 * printed

@@ -58,7 +58,17 @@ class TreeWatch(WatchedRun):
         leading = jax.process_index() == 0
         leaves = named_leaves(params)
         on_accelerator = any(_on_accelerator(leaf) for leaf in leaves.values())
-        super().__init__(folder, every, schedule, device, background, on_accelerator, modes, fresh, leading)
+        super().__init__(
+            folder,
+            every=every,
+            schedule=schedule,
+            device=device,
+            background=background,
+            on_accelerator=on_accelerator,
+            modes=modes,
+            fresh=fresh,
+            active=leading,
+        )
         if not leading:
             return
         self._on_device = device == "model"

@@ -30,6 +30,7 @@ class WatchedRun:
     def __init__(
         self,
         folder: str | Path,
+        *,
         every: int,
         schedule: Literal["log", "every"],
         device: Literal["auto", "model", "cpu"],

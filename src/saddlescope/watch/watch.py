@@ -70,7 +70,17 @@ class Watch(WatchedRun):
         leading = leads()
         self._model = unwrap(model)
         on_accelerator = any(parameter.device.type not in ("cpu", "meta") for parameter in self._model.parameters())
-        super().__init__(folder, every, schedule, device, background, on_accelerator, modes, fresh, leading)
+        super().__init__(
+            folder,
+            every=every,
+            schedule=schedule,
+            device=device,
+            background=background,
+            on_accelerator=on_accelerator,
+            modes=modes,
+            fresh=fresh,
+            active=leading,
+        )
         if not leading:
             return
         tensors = tensors_of(self._model, state)
