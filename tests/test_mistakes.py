@@ -105,6 +105,9 @@ STATED = "name = 'mine'; paper = 'p'; summary = 's'; spec_type = ss.Spec; preset
         (LACKING.format(STATED.replace("'mine'", "5")), "`name` of Mine must be a str, got 5"),
         (LACKING.format(STATED.replace("quick", "quik")), "a preset 'quick'"),
         (LACKING.format(STATED), "Mine lacks measure, start, view"),
+        (LACKING.format("observables = {'p': ('mode',)}"), "Observable('what it is, in a few words', 'mode'), got"),
+        (LACKING.format("observables = {'p': ss.Once(('mode',))}"), "Once('what it is', 'first_dimension', ...), got"),
+        (LACKING.format("observables = {'p': ss.Observable('p', 'p')}"), "'p' is the name of a dimension too: rename"),
         (
             "from saddlescope.templates.squares.system import Squares\nclass Mine(Squares): ...\nSYSTEMS = (Mine,)",
             "'squares' is taken",
@@ -408,7 +411,7 @@ def test_a_field_of_another_kind_is_refused_in_words(author, call):
 
 
 NOISE = """
-TITLE.observables = {**TITLE.observables, "noise": ("coordinate",)}
+TITLE.observables = {**TITLE.observables, "noise": TITLE.observables["p"]}
 _measure = TITLE.measure
 TITLE.measure = lambda self, view, frame: {**_measure(self, view, frame), "noise": (view.p + 1) - view.p - 1}
 """

@@ -51,7 +51,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from saddlescope import OwnLoop, Parameters, Subject, build_trajectory, part, require, source
+from saddlescope import Observable, OwnLoop, Parameters, Subject, build_trajectory, part, require, source
 
 from .images import size_of
 
@@ -107,7 +107,7 @@ class Walk(Subject):
     summary = "a loss that falls"
     spec_type = WalkSpec
     presets = {"tiny": {"steps": 9}, "quick": {}, "paper": {"steps": 40}, "imagenet": {"big": True}}
-    observables = {"loss": (), "weight": ("layer",)}
+    observables = {"loss": Observable("loss"), "weight": Observable("weight of each layer", "layer")}
     training = part(Walking)
 
 

@@ -55,15 +55,24 @@ class ForgetsAField(Squares):
 
 
 class WithoutLoss(Squares):
-    observables = {"p": ("coordinate",)}
+    observables = {"p": Squares.observables["p"]}
 
 
 class DeclaresTooMuch(Squares):
-    observables = {**Squares.observables, "q": ()}
+    observables = {**Squares.observables, "q": ss.Observable("what nobody measures")}
 
 
 class DeclaresANumber(Squares):
-    observables = {**Squares.observables, "p": ()}
+    observables = {**Squares.observables, "p": ss.Observable("a number")}
+
+
+class Undescribed(Squares):
+    observables = {**Squares.observables, "p": ss.Observable("", "coordinate")}
+
+
+class NamesNoDimension(Squares):
+    def coordinates(self):
+        return {"mode": ss.Coordinate("eigenvector", "modes")}
 
 
 class NeverEqual(Squares):
@@ -115,6 +124,8 @@ FAULTS: list[tuple[str, str, Any, Any]] = [
     ("observables", "declares 'q', but `measure`", Squares, DeclaresTooMuch),
     ("observables", "returns 'loss', which", Squares, WithoutLoss),
     ("observables", "'p' has the dimensions ()", Squares, DeclaresANumber),
+    ("everything", "'p' has no description", Squares, Undescribed),
+    ("everything", "'mode' is along 'modes', which no observable has", Squares, NamesNoDimension),
     ("faces", "flow starts with another", Squares, ("flow.state_of", lambda state, _: State(2 * state.p))),
     ("trajectories", "lacks `loss`", Squares, WithoutLoss),
     ("second", "the second call compiled", Squares, NeverEqual),

@@ -16,6 +16,7 @@ from typing import Any
 from .claim import Claim
 from .errors import unknown
 from .experiment import Erratum, Experiment, Figure
+from .paper import Paper
 from .registry import somebodys_code, subject_type, subject_types
 from .subject import Subject
 
@@ -101,8 +102,15 @@ class Room:
         return self.subjects[0].paper
 
     @property
+    def cited(self) -> Paper:
+        """Its paper, as far as the room says what it is."""
+        given = getattr(importlib.import_module(self.package), "CITATION", self.paper)
+        return given if isinstance(given, Paper) else Paper.read(str(given))
+
+    @property
     def citation(self) -> str:
-        return getattr(importlib.import_module(self.package), "CITATION", self.paper)
+        """The same in one line."""
+        return str(getattr(importlib.import_module(self.package), "CITATION", self.paper))
 
     @cached_property
     def claims(self) -> tuple[Claim, ...]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from .errors import BadArgument, unknown
+from .observable import Coordinate, Observable, Once, OverTime, check_observables
 from .spec import Parameters
 
 Face = Literal["train", "flow", "predict"]
@@ -16,30 +16,12 @@ PARTS: Mapping[Face, str] = {"train": "training", "flow": "flow", "predict": "th
 """The part of a subject that each face is of."""
 
 
-@dataclass(frozen=True)
-class OverTime:
-    """An observable that is made of others and of time.
-
-    of: (times, series of the others by name) -> its values over time.  dims: its dimensions beside time.
-    """
-
-    of: Callable[[Any, Mapping[str, Any]], Any]
-    dims: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Once:
-    """An observable that a run has once, not over time. dims: names of its dimensions."""
-
-    dims: tuple[str, ...]
-
-
 class Subject(ABC):
     """Anything that can be run, judged and drawn. spec: its parameters; None: those of its preset `quick`.
 
     Class attributes: name ("room" or "room/variant"), paper (citation key), summary (one line), spec_type, presets
-    (overrides of the Spec's defaults, `quick` among them), observables (name -> names of its dimensions beside time; or
-    an `OverTime`, or a `Once`), kept (whether its runs may be stored: its name, version and sources say all that
+    (overrides of the Spec's defaults, `quick` among them), observables (name -> `Observable`; or an `OverTime`, or a
+    `Once`), time (what it counts), kept (whether its runs may be stored: its name, version and sources say all that
     decides them); and the parts that it has, of which the faces follow: training, flow, theory.
     """
 
@@ -48,7 +30,8 @@ class Subject(ABC):
     summary: ClassVar[str]
     spec_type: ClassVar[type[Parameters]]
     presets: ClassVar[Mapping[str, Mapping[str, Any]]]
-    observables: ClassVar[Mapping[str, tuple[str, ...] | OverTime | Once]]
+    observables: ClassVar[Mapping[str, Observable]]
+    time: ClassVar[Observable] = Observable("time")
     kept: ClassVar[bool] = True
     training: Any = None
     flow: Any = None
@@ -58,6 +41,12 @@ class Subject(ABC):
 
     def __init_subclass__(cls, **settings: Any):
         super().__init_subclass__(**settings)
+        if isinstance(stated := cls.__dict__.get("observables"), Mapping):
+            check_observables(cls.__name__, stated)
+        if not isinstance(cls.time, Observable):
+            raise TypeError(f"`time` of {cls.__name__} must be an Observable('what it counts'), got {cls.time!r}")
+        if not callable(cls.coordinates):
+            raise TypeError(f"`coordinates` of {cls.__name__} must be a method, got {cls.coordinates!r}")
         cls.faces = tuple(face for face, name in PARTS.items() if getattr(cls, name) is not None)
 
     def __init__(self, spec: Parameters | None = None):
@@ -103,4 +92,8 @@ class Subject(ABC):
 
     def measured(self) -> dict[str, tuple[str, ...]]:
         """The observables that `measure` returns, with their dimensions."""
-        return {name: dims for name, dims in self.observables.items() if isinstance(dims, tuple)}
+        return {name: one.dims for name, one in self.observables.items() if not isinstance(one, (Once, OverTime))}
+
+    def coordinates(self) -> Mapping[str, Coordinate]:
+        """What numbers or names the places along its dimensions; those that are left out are counted from 1."""
+        return {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any, ClassVar
 
+from .observable import Observable
 from .parts import HasInvariants
 from .spec import Spec
 from .start import Start
@@ -20,6 +21,7 @@ class System(Subject):
     """
 
     spec_type: ClassVar[type[Spec]]
+    time: ClassVar[Observable] = Observable("time of the gradient flow", symbol="t")
 
     @abstractmethod
     def start(self, seed: int) -> Start:

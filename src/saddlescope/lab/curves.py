@@ -147,7 +147,7 @@ def _from_netcdf(path: Path, time: str, loss: str) -> Curve:
     import xarray
 
     try:
-        data = xarray.load_dataset(path, engine="scipy")
+        data = xarray.load_dataset(path, engine="scipy", decode_times=False)  # seconds are numbers too
     except (OSError, ValueError, TypeError, IndexError, AssertionError) as error:
         raise BadArgument(f"cannot read {path}: it is no trajectory written by --out") from error
     for name in (time, loss):

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import saddlescope
 from saddlescope.core.errors import BadArgument
 from saddlescope.core.files import write_whole
 from saddlescope.core.run import Origin, Run
-from saddlescope.core.trajectory import check_trained
+from saddlescope.core.trajectory import check_trained, described
 
 from .request import Request
 from .seal import checksum
@@ -47,12 +48,22 @@ CHECKSUMS = "checksums.json"
 PROVENANCE = "provenance"
 """Attribute of a recorded trajectory: where and by what it was made, as JSON."""
 
+RESULTS = Path("results")
+"""The folder of the records that come with saddlescope: inside an installed package, beside src/ in a checkout."""
+
 
 class Records:
     def __init__(self, folder: Path):
         if not folder.is_dir():
-            raise BadArgument(f"--recorded {folder} is no folder: the project keeps its records in results/")
+            raise BadArgument(f"--recorded {folder} is no folder: `{RESULTS}` means the records of saddlescope itself")
         self.folder = folder
+
+    @classmethod
+    def found(cls, folder: Path) -> Records:
+        """Those in `folder`; if there is no folder `results` here, that name means those that come with saddlescope."""
+        ours = [Path(saddlescope.__file__).parents[up] / RESULTS for up in (0, 2)]
+        places = ours if folder == RESULTS and not folder.is_dir() else []
+        return cls(next((place for place in places if place.is_dir()), folder))
 
     def path(self, request: Request) -> Path:
         """Of the record of this run; where there is none, of a new one."""
@@ -95,8 +106,8 @@ class Records:
 
         path, study = self.path(request), request.system
         with _readable(path):
-            read = xarray.load_dataset(BytesIO(_checked(path)), engine="scipy")
-            trajectory = read[[*study.observables]]
+            read = xarray.load_dataset(BytesIO(_checked(path)), engine="scipy", decode_times=False)
+            trajectory = described(read[[*study.observables]], study)  # the first records do not say what they hold
             check_trained(trajectory)
             found = run_of(trajectory, study)
             return replace(found, made=_origin(trajectory.attrs))

@@ -26,7 +26,7 @@ from saddlescope.core.files import lock, may_be_sound, remove
 from saddlescope.core.run import Origin, Run
 from saddlescope.core.stage import Mark, Prediction, Stage
 from saddlescope.core.strict import strict
-from saddlescope.core.trajectory import series_in
+from saddlescope.core.trajectory import described, series_in
 
 from .request import Request
 from .seal import read_sealed, seal, sync
@@ -211,7 +211,7 @@ def _runs(request: Request, files: Mapping[str, bytes]) -> list[Run]:
         kept["observables"] = prediction.observables
     elif not request.stages_only:
         # zarr lists a folder in the order in which answers arrive; a file written from it has one order.
-        trajectory = _trajectory(files)[[*request.system.observables]]
+        trajectory = described(_trajectory(files)[[*request.system.observables]], request.system)
         last = {name: values[-1] for name, values in series_in(trajectory).items()}
         kept = {"observables": last, "trajectory": trajectory}
     return [
@@ -232,7 +232,9 @@ def _write_trajectory(folder: Path, trajectory: xarray.Dataset) -> None:
     from zarr.storage import MemoryStore
 
     written: dict[str, Any] = {}
-    trajectory.to_zarr(MemoryStore(written), mode="w", consolidated=False)  # pyright: ignore[reportCallIssue]
+    # Words of one length have no format in zarr; those of any length have.
+    words = {name: one.astype(object) for name, one in trajectory.coords.items() if one.dtype.kind == "U"}
+    trajectory.assign_coords(words).to_zarr(MemoryStore(written), mode="w", consolidated=False)  # pyright: ignore[reportCallIssue]
     for place, content in written.items():
         path = folder / _ZARR / place
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -250,7 +252,7 @@ def _trajectory(files: Mapping[str, bytes]) -> xarray.Dataset:
         for place, content in files.items()
         if place.startswith(_ZARR)
     }
-    return xarray.load_dataset(MemoryStore(inside), engine="zarr", consolidated=False)  # pyright: ignore[reportArgumentType]
+    return xarray.load_dataset(MemoryStore(inside), engine="zarr", consolidated=False, decode_times=False)  # pyright: ignore[reportArgumentType]
 
 
 _ZARR = "trajectory.zarr/"
@@ -318,13 +320,13 @@ def machine() -> str:
 
 @cache
 def versions(*more: str) -> dict[str, str]:
-    """Of everything that numbers depend on. more: packages beside those of the engines, where they are installed."""
+    """Of everything that numbers depend on, where it is installed. more: packages beside those of the engines."""
     from importlib.metadata import PackageNotFoundError, version
 
     import saddlescope
 
-    found = {name: version(name) for name in ("numpy", "scipy", "jax", "jaxlib", "optax", "diffrax", "xarray", "zarr")}
-    for name in more:
+    found = {}
+    for name in ("numpy", "scipy", "jax", "jaxlib", "optax", "diffrax", "xarray", "zarr", *more):
         with suppress(PackageNotFoundError):
             found[name] = version(name)
     return {"saddlescope": saddlescope.__version__, "python": sys.version.split()[0], **found}
@@ -339,6 +341,7 @@ def _prediction_to(prediction: Prediction) -> dict[str, Any]:
         "observables": {name: value for name, value in prediction.observables.items()},
         "solver": prediction.solver,
         "notes": list(prediction.notes),
+        "staircase": prediction.staircase,
     }
 
 
@@ -355,6 +358,7 @@ def _prediction_from(fields: dict[str, Any] | None) -> Prediction | None:
         observables={name: np.asarray(value) for name, value in fields["observables"].items()},
         solver=fields["solver"],
         notes=tuple(fields["notes"]),
+        staircase=fields["staircase"],
     )
 
 

@@ -132,6 +132,17 @@ def observables_are_what_measure_returns(system: System) -> None:
         assert len(shape) == len(dims), f"{name!r} has the dimensions {dims}, but `measure` returns the shape {shape}"
 
 
+@check()
+def everything_measured_is_described(system: System) -> None:
+    """In words, which label every picture of it."""
+    dims = {dim for one in system.observables.values() for dim in one.dims}
+    for name, one in {**system.observables, **system.coordinates(), "time": system.time}.items():
+        assert one.says.strip(), f"{name!r} has no description: say in a few words what it is"
+    for name, one in system.coordinates().items():
+        (dim,) = one.dims
+        assert dim in dims, f"coordinate {name!r} is along {dim!r}, which no observable has, but {sorted(dims)}"
+
+
 @check(Flow, Descent, long=True)
 def faces_share_the_start(system: System) -> None:
     start = system.start(0)

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from saddlescope.core.errors import BadArgument, told_with_place
+from saddlescope.core.extras import needed_by
 from saddlescope.core.progress import Tick, silent
 from saddlescope.core.registry import subject_type
 from saddlescope.core.subject import Subject
@@ -68,7 +69,8 @@ def check(*needs: Need, long: bool = False) -> Callable:
 
 
 def all_checks() -> list[Check]:
-    from . import checks  # noqa: F401  (registers them)
+    with needed_by("check"):
+        from . import checks  # noqa: F401  (registers them)
 
     return list(_checks.values())
 

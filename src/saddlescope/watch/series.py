@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from saddlescope.checkpoints.match import matched_names
 from saddlescope.checkpoints.read import Checkpoint, open_checkpoint
 from saddlescope.core.errors import BadArgument
 from saddlescope.core.progress import Tick, silent
+from saddlescope.core.shown import Shown
 from saddlescope.core.threads import threads_for
 from saddlescope.spectra.factored import spectrum
 from saddlescope.spectra.heads import CIRCUITS
@@ -29,7 +30,7 @@ from .folder import Record
 from .integrity import Finding, Scan, check, scan
 from .measure import METHODS, Weights, changed, filled, of_products, wide_numpy
 from .order import find_series
-from .trajectory import HeadStage, head_stages, trajectory
+from .trajectory import HeadStage, described, head_stages, place_of, trajectory
 
 if TYPE_CHECKING:
     import xarray
@@ -38,9 +39,16 @@ DECADES = 30
 """Steps are drawn on a logarithmic axis if the last is this many times the first after the start."""
 
 
-@dataclass(frozen=True)
-class Series:
-    """trajectory: as of a watch, with `start_singular_values` beside.  checkpoints: steps that were read, and where."""
+@dataclass(frozen=True, repr=False)
+class Series(Shown):
+    """Checkpoints as if they had been watched. Prints itself in a few lines, in a notebook as a table with a picture.
+
+    trajectory: as of a watch, with `start_singular_values` beside.  stages: when each head learned each direction.
+    findings: what is wrong with the files.  notes: what limits the numbers.  checkpoints: steps that were read, and
+    where.
+    """
+
+    shown_by: ClassVar[str] = "saddlescope.show.of_series"
 
     trajectory: xarray.Dataset
     stages: list[HeadStage]
@@ -57,7 +65,7 @@ class Series:
             "findings": [finding.to_dict() for finding in self.findings],
             "stages": [
                 {
-                    "layer": layer,
+                    **place_of(layer),
                     "circuit": circuit,
                     "head": head,
                     "direction": stage.extra["mode"],
@@ -228,7 +236,7 @@ class _Heads:
             ("layer", "circuit", "head", "mode"),
             np.pad(values, padding, constant_values=np.nan),
         )
-        return found.drop_vars("loss")
+        return described(found.drop_vars("loss"))
 
 
 def _read(layer: AttentionLayer, read: Callable[[str], np.ndarray]) -> Weights:

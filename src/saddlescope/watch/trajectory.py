@@ -9,7 +9,9 @@ import numpy as np
 
 from saddlescope.analysis.growth import growth_stages
 from saddlescope.core.errors import BadArgument
+from saddlescope.core.observable import Coordinate, Observable
 from saddlescope.core.stage import Stage
+from saddlescope.core.trajectory import labelled
 from saddlescope.spectra.heads import CIRCUITS
 from saddlescope.spectra.ranks import stable_rank
 
@@ -17,6 +19,18 @@ from .folder import Record
 
 if TYPE_CHECKING:
     import xarray
+
+HEADS = ("layer", "circuit", "head")
+OBSERVABLES = {
+    "singular_values": Observable("singular values of the change", *HEADS, "mode"),
+    "stable_rank": Observable("stable rank of the change", *HEADS),
+    "entropy_rank": Observable("entropy rank of the change", *HEADS),
+    "relative_change": Observable("relative size of the change", *HEADS),
+    "loss": Observable("loss"),
+    "start_singular_values": Observable("singular values at the start", *HEADS, "mode"),
+    "lora_singular_values": Observable("singular values of each module's LoRA", "module", "mode"),
+    "lora_stable_rank": Observable("stable rank of each module's LoRA", "module"),
+}
 
 
 class HeadStage(NamedTuple):
@@ -31,7 +45,10 @@ class HeadStage(NamedTuple):
 def trajectory(
     meta: dict[str, Any], records: Sequence[Record], unwritten: Sequence[int] = (), where: str = ""
 ) -> xarray.Dataset:
-    """Dims time, layer, circuit, head, mode (and module, with LoRA).  unwritten: steps that only memory holds."""
+    """Dims time, layer, circuit, head, mode (and module, with LoRA): layers and heads are counted from 0, modes from 1.
+
+    unwritten: steps that only memory holds.
+    """
     import xarray
 
     if not records:
@@ -71,7 +88,19 @@ def trajectory(
         },
         attrs=attrs,
     )
-    return _with_lora(found, meta["lora_modules"], records) if meta["lora_modules"] else found
+    return described(_with_lora(found, meta["lora_modules"], records) if meta["lora_modules"] else found)
+
+
+def described(found: xarray.Dataset) -> xarray.Dataset:
+    """With words for every variable, and coordinates of every dimension."""
+    coordinates = {
+        "layer": Coordinate("layer", "layer"),
+        "circuit": Coordinate("what heads look at (QK), what they move (OV)", "circuit"),
+        "head": Coordinate("head", "head", values=range(found.sizes["head"])),
+        "mode": Coordinate("direction, by falling singular value", "mode"),
+        "module": Coordinate("module", "module"),
+    }
+    return labelled(found, OBSERVABLES, coordinates, Observable("steps of training"))
 
 
 def _with_lora(found: xarray.Dataset, modules: Sequence[str], records: Sequence[Record]) -> xarray.Dataset:
@@ -92,6 +121,13 @@ def _padded(spectra: Sequence[np.ndarray], modes: int = 0) -> np.ndarray:
             for values in spectra
         ]
     )
+
+
+def place_of(label: str) -> dict[str, Any]:
+    """A layer's label, "3" or "decoder.3", as rows of a table have it: the number, and the stack where there are
+    several."""
+    stack, _, number = str(label).rpartition(".")
+    return {"layer": int(number), **({"stack": stack} if stack else {})}
 
 
 def head_stages(found: xarray.Dataset) -> list[HeadStage]:

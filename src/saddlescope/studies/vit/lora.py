@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from saddlescope.core.observable import Coordinate, Observable, Once
 from saddlescope.core.parts import part
 from saddlescope.core.progress import Tick
-from saddlescope.core.subject import Once, Subject
+from saddlescope.core.subject import Subject
 from saddlescope.core.trajectory import build_trajectory
 from saddlescope.spectra.ranks import stable_rank
 
 from .lora_spec import NETWORKS, PRESETS, TRAINED, LoRASpec
-from .needs import LIBRARIES, lacking
-from .study import HEADS, KEPT, Training
+from .needs import LIBRARIES
+from .study import CURVES, EPOCHS, HEADS, KEPT, PLACES, Training
 
 if TYPE_CHECKING:
     import xarray
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
 
 
 class Adapting(Training):
-    def lacks(self) -> str:
-        return lacking(self.spec.data, (*LIBRARIES, "peft"))
+    needs = (*LIBRARIES, "peft")
 
     def train(self, seed: int, folder: Path | None, tick: Tick) -> xarray.Dataset:
         from .adaptation import adapt_network
@@ -52,6 +52,7 @@ class Adapting(Training):
             for curve in ("loss", "test_accuracy")
         }
         heads = _heads(found.full)[:length]
+        modules = [name.removesuffix(".weight") for name in found.matrices]
         return build_trajectory(
             self.system,
             "train",
@@ -82,8 +83,9 @@ class Adapting(Training):
             extra={
                 "device": found.full.device,
                 "dtype": self.spec.precision,
-                "modules": " ".join(name.removesuffix(".weight") for name in found.matrices),
+                "modules": " ".join(modules),
             },
+            coordinates={"module": modules, "epoch": moments, "directions": found.kept.ranks},
         )
 
 
@@ -102,28 +104,41 @@ class LoRA(Subject):
     spec_type = LoRASpec
     presets = PRESETS
     observables = {
-        "loss": (),
-        "test_accuracy": (),
-        "lora_loss": (),
-        "lora_test_accuracy": (),
-        "small_loss": (),
-        "small_test_accuracy": (),
-        "stable_rank": HEADS,
-        "lora_head_stable_rank": HEADS,
-        "lora_stable_rank": ("module",),
-        "lora_singular_values": ("module", "mode"),
-        "early_epochs": Once(("moment",)),
-        "early_stable_rank": Once(("moment", "module")),
-        "early_singular_values": Once(("moment", "module", "mode")),
-        "advised_ranks": Once(("module",)),
-        "full_ranks": Once(("module",)),
-        "judged_loss": Once(("network",)),
-        "judged_test_loss": Once(("network",)),
-        "judged_test_accuracy": Once(("network",)),
-        "parameters": Once(("trained",)),
+        "loss": CURVES["loss"],
+        "test_accuracy": CURVES["test_accuracy"],
+        "lora_loss": Observable("training loss of the LoRA", units="nats"),
+        "lora_test_accuracy": Observable("test accuracy of the LoRA"),
+        "small_loss": Observable("training loss of the small LoRA", units="nats"),
+        "small_test_accuracy": Observable("test accuracy of the small LoRA"),
+        "stable_rank": Observable("stable rank of each head's change", *HEADS),
+        "lora_head_stable_rank": Observable("stable rank of each head's change by the LoRA", *HEADS),
+        "lora_stable_rank": Observable("stable rank of each module's LoRA", "module", symbol="BA"),
+        "lora_singular_values": Observable("singular values of each module's LoRA", "module", "mode", symbol="BA"),
+        "early_epochs": Once("when the LoRA was measured", "moment", units="epochs"),
+        "early_stable_rank": Once("stable rank of each LoRA at every measurement", "moment", "module", symbol="BA"),
+        "early_singular_values": Once(
+            "singular values of each LoRA at every measurement", "moment", "module", "mode", symbol="BA"
+        ),
+        "advised_ranks": Once("rank that is advised for each module", "module"),
+        "full_ranks": Once("largest rank of each module", "module"),
+        "judged_loss": Once("training loss of each network", "network", units="nats"),
+        "judged_test_loss": Once("test loss of each network", "network", units="nats"),
+        "judged_test_accuracy": Once("test accuracy of each network", "network"),
+        "parameters": Once("weights that each fine-tuning trains", "trained"),
         **KEPT,
     }
+    time = EPOCHS
     training = part(Adapting)
+
+    def coordinates(self) -> dict[str, Coordinate]:
+        return {
+            **PLACES,
+            "module": Coordinate("module", "module"),
+            "moment": Coordinate("measurement of the LoRA", "moment"),
+            "epoch": Coordinate("when the LoRA was measured", "moment", units="epochs"),
+            "network": Coordinate("network", "network", values=NETWORKS),
+            "trained": Coordinate("fine-tuning", "trained", values=TRAINED),
+        }
 
 
 def _epoch_rows(run: Trained) -> np.ndarray:

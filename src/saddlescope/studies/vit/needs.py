@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from saddlescope.core.errors import BadArgument, unknown
+from saddlescope.core.extras import absent, missing
 
 from .spec import ViTSpec
 
@@ -16,16 +17,13 @@ DEVICES = ("cpu", "cuda")
 SMALL = 128
 """Width below which a GPU would only wait for its launches, and compiling would take longer than training."""
 
-INSTALL = "pip install 'saddlescope[torch]'"
-
-LIBRARIES = ("torch", "safetensors", "PIL", "pyarrow", "sklearn")
+LIBRARIES = ("torch", "PIL", "pyarrow", "sklearn")
 
 
 def lacking(data: str, libraries: Sequence[str] = LIBRARIES) -> str:
     """Why images of `data` cannot be trained on here; "" if they can."""
-    missing = [name for name in libraries if importlib.util.find_spec(name) is None]
-    if missing:
-        return f"it needs {missing[0]}: {INSTALL}"
+    if lacked := absent(libraries):
+        return str(missing("it", *lacked))
     from .images import missing as missing_images
 
     return missing_images(data)

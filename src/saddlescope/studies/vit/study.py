@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from saddlescope.core.observable import Coordinate, Observable, Once
 from saddlescope.core.parts import OwnLoop, part
 from saddlescope.core.progress import Tick
-from saddlescope.core.subject import Once, Subject
+from saddlescope.core.subject import Subject
 from saddlescope.core.trajectory import build_trajectory
+from saddlescope.spectra.heads import CIRCUITS
 
-from .needs import device_of, lacking
+from .needs import LIBRARIES, device_of, lacking
 from .spec import PRESETS, ViTSpec
 
 if TYPE_CHECKING:
@@ -21,7 +23,27 @@ if TYPE_CHECKING:
     from .training import Trained
 
 HEADS = ("layer", "circuit", "head")
-KEPT = {f"kept_{name}": Once(("cut",)) for name in ("ranks", "loss", "test_loss", "test_accuracy")}
+EPOCHS = Observable("time of training", units="epochs")
+CURVES = {
+    "loss": Observable("training loss", units="nats"),
+    "accuracy": Observable("training accuracy"),
+    "test_loss": Observable("test loss", units="nats"),
+    "test_accuracy": Observable("test accuracy"),
+}
+PLACES = {
+    "layer": Coordinate("layer", "layer"),
+    "circuit": Coordinate("circuit: W_K W_Qᵀ (QK), W_V W_O (OV)", "circuit", values=CIRCUITS),
+    "head": Coordinate("head", "head"),
+    "mode": Coordinate("direction, by falling singular value", "mode"),
+    "cut": Coordinate("cut of each matrix's change", "cut"),
+    "directions": Coordinate("directions that are kept of each matrix's change", "cut"),
+}
+KEPT = {
+    "kept_ranks": Once("directions that are kept of each matrix's change", "cut"),
+    "kept_loss": Once("training loss with the change cut", "cut", units="nats"),
+    "kept_test_loss": Once("test loss with the change cut", "cut", units="nats"),
+    "kept_test_accuracy": Once("test accuracy with the change cut", "cut"),
+}
 """What cut changes do: the fields of `truncation.Kept`."""
 
 
@@ -29,9 +51,10 @@ class Training(OwnLoop):
     """alone: on a GPU."""
 
     libraries = ("torch",)
+    needs = LIBRARIES
 
     def lacks(self) -> str:
-        return lacking(self.spec.data)
+        return lacking(self.spec.data, self.needs)
 
     @property
     def alone(self) -> bool:
@@ -83,6 +106,7 @@ class Training(OwnLoop):
                 "preparing_seconds": found.seconds["preparing"],
                 "spectra_seconds": found.seconds["spectra"],
             },
+            coordinates={"directions": kept.ranks},
         )
 
 
@@ -93,18 +117,20 @@ class ViT(Subject):
     spec_type = ViTSpec
     presets = PRESETS
     observables = {
-        "loss": (),
-        "accuracy": (),
-        "test_loss": (),
-        "test_accuracy": (),
-        "stable_rank": HEADS,
-        "entropy_rank": HEADS,
-        "relative_change": HEADS,
-        "singular_values": (*HEADS, "mode"),
-        "start_values": Once((*HEADS, "product_mode")),
-        "end_values": Once((*HEADS, "product_mode")),
-        "change_values": Once((*HEADS, "change_mode")),
-        "random_stable_rank": Once(HEADS),
+        **CURVES,
+        "stable_rank": Observable("stable rank of each head's change", *HEADS),
+        "entropy_rank": Observable("entropy rank of each head's change", *HEADS),
+        "relative_change": Observable("relative size of each head's change", *HEADS),
+        "singular_values": Observable("singular values of each head's change", *HEADS, "mode"),
+        "start_values": Once("singular values of each head at the start", *HEADS, "product_mode"),
+        "end_values": Once("singular values of each head at the end", *HEADS, "product_mode"),
+        "change_values": Once("singular values of each head's whole change", *HEADS, "change_mode"),
+        "random_stable_rank": Once("stable rank of a random change of the same norms", *HEADS),
         **KEPT,
     }
+    time = EPOCHS
     training = part(Training)
+
+    def coordinates(self) -> dict[str, Coordinate]:
+        modes = [Coordinate("direction, by falling singular value", dim) for dim in ("product_mode", "change_mode")]
+        return {**PLACES, **{one.dims[0]: one for one in modes}}

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from saddlescope.core.observable import Coordinate, Observable, OverTime
 from saddlescope.core.parts import (
     Descent,
     ExactDescent,
@@ -22,7 +23,6 @@ from saddlescope.core.parts import (
 )
 from saddlescope.core.stage import Ending, Mark, Prediction, Stage
 from saddlescope.core.start import ReducedStart, Start
-from saddlescope.core.subject import OverTime
 from saddlescope.core.system import System
 
 from . import data
@@ -177,6 +177,7 @@ class FrozenKernel(Theory):
             },
             solver="Gram matrices frozen at the start; ratios and exponents in closed form",
             ending=Ending(prediction.LONGEST, arrival=None),
+            staircase=False,
             notes=tuple(filter(None, [_outlook(late), _moving(prediction.growth(frame, late, horizon))])),
         )
 
@@ -204,6 +205,21 @@ def _outlook(late: Any) -> str:
 # ---- systems ---------------------------------------------------------------------------------------------
 
 
+TRAIN_LOSS = Observable("training loss", symbol="L̂")
+TEST_LOSS = Observable("loss on fresh sentences", symbol="L")
+TYPE_LOSS = Observable("training loss of each type of sentence", "type")
+WORST_MARGIN = Observable("smallest margin of a training sentence", symbol="min y F")
+TEST_MARGIN = Observable("smallest margin of a fresh sentence of each type", "type", symbol="min y F")
+SCORE_CHANGE = Observable("change of the scores since the start", "key", "query", symbol="C_ij")
+TYPES = ("μ1 and μ2", "μ1 only", "μ2 only", "neither")
+PLACES = {
+    "type": Coordinate("type of sentence", "type"),
+    "signals": Coordinate("signals in a sentence of each type", "type", values=TYPES),
+    "key": Coordinate("word as key: μ1, μ2, μ3", "key", symbol="i"),
+    "query": Coordinate("word as query: μ1, μ2, μ3", "query", symbol="j"),
+}
+
+
 def loss_times_time(time: np.ndarray, observables: Mapping[str, np.ndarray]) -> np.ndarray:
     return time * observables["loss"]
 
@@ -223,49 +239,50 @@ class Cooccurrence(System):
         "paper": APPENDIX,
     }
     observables = {
-        "loss": (),
-        "train_loss": (),
-        "test_loss": (),
-        "type_loss": ("type",),
-        "test_type_loss": ("type",),
-        "pull": ("type",),
-        "margin": ("sample",),
-        "worst_margin": (),
-        "test_margin": ("type",),
-        "balance_ratio": (),
-        "one_signal_loss": (),
-        "one_signal_rate": (),
-        "value": ("word",),
-        "value_rate": ("signal",),
-        "value_rate_by_neurons": ("signal",),
-        "neuron_share": (),
-        "attention_share": (),
-        "readout_change": (),
-        "score_change": ("key", "query"),
-        "score_rate": ("key", "query"),
-        "value_gram_change": ("key", "query"),
-        "value_gram_rate": ("key", "query"),
-        "attention_change": ("key", "query"),
-        "attention_rate": ("key", "query"),
-        "moved_scores": (),
-        "moved_word_scores": (),
-        "moved_values": (),
-        "moved_keys": (),
-        "moved_queries": (),
-        "moved_attention": (),
-        "moved_word_attention": (),
-        "signal_word_attention_rate": (),
-        "cross_value": (),
-        "neuron_value": ("neuron", "signal"),
-        "neuron_change": ("neuron", "signal"),
-        "neuron_rate": ("neuron", "signal"),
-        "neuron_word_change": ("neuron",),
-        "neuron_word_rate": ("neuron",),
-        "neuron_output_change": ("neuron",),
-        "neuron_gram_change": ("neuron",),
-        "cross_neuron": ("neuron",),
-        "loss_tau": OverTime(loss_times_time),
+        "loss": TRAIN_LOSS,
+        "train_loss": TRAIN_LOSS,
+        "test_loss": TEST_LOSS,
+        "type_loss": TYPE_LOSS,
+        "test_type_loss": Observable("loss of each type of fresh sentence", "type"),
+        "pull": Observable("pull of each type of training sentence", "type", symbol="Σ g_i/n"),
+        "margin": Observable("margin of each training sentence", "sample", symbol="y_i F_i"),
+        "worst_margin": WORST_MARGIN,
+        "test_margin": TEST_MARGIN,
+        "balance_ratio": Observable("how fast G(μ3) falls over how fast G(μ1) rises", symbol="R"),
+        "one_signal_loss": Observable("training loss of sentences with one signal"),
+        "one_signal_rate": Observable("rate of the training loss of sentences with one signal"),
+        "value": Observable("output of the MLP for each word", "word", symbol="G(μ)"),
+        "value_rate": Observable("rate of the MLP's output", "signal", symbol="dG(μ)/dτ"),
+        "value_rate_by_neurons": Observable("rate of the MLP's output that moving neurons make", "signal"),
+        "neuron_share": Observable("largest rate of G that moving neurons make, over |s|² Σ g_i/n"),
+        "attention_share": Observable("largest rate of F that moving attention makes, over |s|² Σ g_i/n"),
+        "readout_change": Observable("change of |s|² since the start"),
+        "score_change": SCORE_CHANGE,
+        "score_rate": Observable("rate of the scores", "key", "query", symbol="dC_ij/dτ"),
+        "value_gram_change": Observable("change of the products of two values since the start", "key", "query"),
+        "value_gram_rate": Observable("rate of the products of two values", "key", "query"),
+        "attention_change": Observable("change of attention since the start, mean over sentences", "key", "query"),
+        "attention_rate": Observable("rate of attention, mean over sentences", "key", "query"),
+        "moved_scores": Observable("largest change of a score since the start"),
+        "moved_word_scores": Observable("largest change of an irrelevant word's score since the start"),
+        "moved_values": Observable("largest change of a product of two values since the start"),
+        "moved_keys": Observable("largest change of a product of two keys since the start"),
+        "moved_queries": Observable("largest change of a product of two queries since the start"),
+        "moved_attention": Observable("largest change of attention since the start"),
+        "moved_word_attention": Observable("largest change of attention between irrelevant words"),
+        "signal_word_attention_rate": Observable("largest rate of a signal's attention to an irrelevant word"),
+        "cross_value": Observable("what other words add to the gradient of μ1"),
+        "neuron_value": Observable("output of a neuron", "neuron", "signal", symbol="a_j w_j W_V μ"),
+        "neuron_change": Observable("change of a neuron's output since the start", "neuron", "signal"),
+        "neuron_rate": Observable("rate of a neuron's output", "neuron", "signal"),
+        "neuron_word_change": Observable("largest change of a neuron's output for irrelevant words", "neuron"),
+        "neuron_word_rate": Observable("largest rate of a neuron's output for irrelevant words", "neuron"),
+        "neuron_output_change": Observable("largest change of w_j W_V X p since the start", "neuron"),
+        "neuron_gram_change": Observable("largest change of a neuron's product with another", "neuron"),
+        "cross_neuron": Observable("what other neurons add to a neuron's gradient for μ1", "neuron"),
+        "loss_tau": OverTime("training loss times time", of=loss_times_time, symbol="L̂ τ"),
     }
+    time = Observable("time of the gradient flow", symbol="τ = |s(0)|² t")
     flow = part(GramFlow)
     theory = part(FrozenKernel)
 
@@ -297,6 +314,15 @@ class Cooccurrence(System):
     @cached_property
     def sentences(self) -> tuple[Sentences, Sentences, int]:
         return data.draw_sentences(self.spec)
+
+    def coordinates(self) -> dict[str, Coordinate]:
+        return {
+            **PLACES,
+            "sample": Coordinate("training sentence", "sample", symbol="i"),
+            "word": Coordinate("word; the first three are μ1, μ2, μ3", "word"),
+            "signal": Coordinate("word: μ1, μ2, μ3", "signal"),
+            "neuron": Coordinate("neuron that is followed", "neuron", symbol="j"),
+        }
 
     def view(self, point: Weights | State, frame: Frame) -> State:
         return self.flow.reduce(point, frame) if isinstance(point, Weights) else point
@@ -345,13 +371,13 @@ class Variant(System):
         "paper": APPENDIX,
     }
     observables = {
-        "loss": (),
-        "train_loss": (),
-        "test_loss": (),
-        "type_loss": ("type",),
-        "worst_margin": (),
-        "test_margin": ("type",),
-        "score_change": ("key", "query"),
+        "loss": TRAIN_LOSS,
+        "train_loss": TRAIN_LOSS,
+        "test_loss": TEST_LOSS,
+        "type_loss": TYPE_LOSS,
+        "worst_margin": WORST_MARGIN,
+        "test_margin": TEST_MARGIN,
+        "score_change": SCORE_CHANGE,
     }
     training = part(OnVariant)
 
@@ -365,6 +391,9 @@ class Variant(System):
         train, test, size = self.sentences
         weights = network.initial_variant(self.spec, size, seed)
         return Start(weights, network.VariantFrame(train, test, weights))
+
+    def coordinates(self) -> dict[str, Coordinate]:
+        return PLACES
 
     def view(self, point: Any, frame: Any) -> Any:
         return point

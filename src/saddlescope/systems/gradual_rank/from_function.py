@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from saddlescope.core.errors import BadArgument, unknown
+from saddlescope.core.extras import needed_by
 
 from .data import Samples, Weights
 from .spec import DiagonalSpec
@@ -32,12 +33,12 @@ class Own(Diagonal):
     h: ClassVar[Callable[..., Any]]
     error: ClassVar[Callable[..., Any]]
     arrays_: ClassVar[Samples]
-    coordinates: ClassVar[int]
+    found_size: ClassVar[int]
     given_start: ClassVar[Weights | None]
 
     @property
     def size(self) -> int:
-        return self.coordinates
+        return self.found_size
 
     @property
     def problem_key(self) -> Hashable:
@@ -57,6 +58,7 @@ class Own(Diagonal):
         return self.given_start or super().unit_weights(seed)
 
 
+@needed_by("from_function")
 def from_function(
     h: Callable[[Any, Any], Any],
     loss: str | Callable[[Any, Any], Any],
@@ -98,7 +100,7 @@ def from_function(
         "h": staticmethod(h),
         "error": staticmethod(loss),
         "arrays_": Samples(inputs, targets),
-        "coordinates": coordinates,
+        "found_size": coordinates,
         "given_start": given,
         "kept": version is not None,
         "__module__": Own.__module__,

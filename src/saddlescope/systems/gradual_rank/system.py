@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from saddlescope.core.errors import BadArgument
+from saddlescope.core.observable import Coordinate, Observable
 from saddlescope.core.parts import (
     Descent,
     ExactDescent,
@@ -42,7 +43,12 @@ class DiagonalProblem(System):
 
     paper = "boix2023"
     spec: DiagonalSpec
-    observables = {"loss": (), "product": ("coordinate",), "log_size": ("coordinate",)}
+    time = Observable("time of the gradient flow", symbol="t", units="log(1/α)")
+    observables = {
+        "loss": Observable("loss", symbol="L"),
+        "product": Observable("product of the factors", "coordinate", symbol="u*v"),
+        "log_size": Observable("logarithm of the factors' size", "coordinate", symbol="log(|u|+|v|)"),
+    }
 
     @property
     @abstractmethod
@@ -61,6 +67,9 @@ class DiagonalProblem(System):
     def coordinate_name(self, index: int) -> str:
         """For labels; counted from 1."""
         return f"coordinate {index + 1}"
+
+    def coordinates(self) -> dict[str, Coordinate]:
+        return {"coordinate": Coordinate("coordinate of u*v", "coordinate", symbol="i")}
 
     @property
     def problem(self) -> Any:
@@ -281,6 +290,11 @@ class TransformerProblem(DiagonalProblem):
         layer, head = divmod(block, spec.heads)
         return f"layer {layer + 1} head {head + 1} {words}"
 
+    def coordinates(self) -> dict[str, Coordinate]:
+        names = [self.coordinate_name(index) for index in range(self.size)]
+        entry = Coordinate("entry of W_K W_Qᵀ (KQ) or W_V W_Oᵀ (VO)", "coordinate", values=names)
+        return {**super().coordinates(), "entry": entry}
+
 
 class Transformer(TransformerProblem, Diagonal):
     name = "gradual_rank"
@@ -407,7 +421,11 @@ class Full(System):
         "quick": {},
         "paper": {"samples": 1000},
     }
-    observables = {"loss": (), "kq_values": ("direction",), "vo_values": ("direction",)}
+    observables = {
+        "loss": Observable("loss", symbol="L"),
+        "kq_values": Observable("singular values of W_K W_Qᵀ", "direction"),
+        "vo_values": Observable("singular values of W_V W_Oᵀ", "direction"),
+    }
 
     training = part(WithMatrices)
 
@@ -421,6 +439,9 @@ class Full(System):
         spec, inputs = self.spec, data.tokens(self.spec)
         targets = compiled_output(head)(inputs, data.teacher(spec.teacher_seed, (1, 1, spec.dim)))
         return FullFrame(Samples(inputs, np.asarray(targets)), data.block_mask(spec.dim, spec.width, spec.block))
+
+    def coordinates(self) -> dict[str, Coordinate]:
+        return {"direction": Coordinate("direction, by falling singular value", "direction")}
 
     def view(self, point: Matrices, frame: FullFrame) -> Matrices:
         return Matrices(*(part * frame.mask for part in point))

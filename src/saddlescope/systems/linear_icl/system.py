@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from saddlescope.core.errors import BadArgument
+from saddlescope.core.observable import Coordinate, Observable
 from saddlescope.core.parts import (
     Descent,
     ExactDescent,
@@ -48,6 +49,7 @@ class Attention(System):
     paper = "zhang2025"
     spec_type = LinearICLSpec
     spec: LinearICLSpec
+    time = Observable("time of the gradient flow", symbol="t", units="τ")
     objective: ClassVar[str | None] = None  # what a variant is about, and so cannot be set
     errors: ClassVar[tuple[str, ...]] = ("squared",)
 
@@ -60,6 +62,14 @@ class Attention(System):
 
     def clock(self, frame: Frame) -> float:
         return reduction.CLOCK
+
+    def coordinates(self) -> dict[str, Coordinate]:
+        return {
+            "head": Coordinate("head", "head", symbol="i"),
+            "pair": Coordinate("key-query pair of a head", "pair", symbol="r"),
+            "mode": Coordinate("eigenvector of Λ, by falling eigenvalue", "mode", symbol="d"),
+            "eigenvalue": Coordinate("eigenvalue of Λ", "mode", values=self.spec.eigenvalues, symbol="λ_d"),
+        }
 
     def view(self, point: Weights, frame: Frame) -> reduction.View:
         return reduction.View(*point, map=reduction.attention_map(point))
@@ -230,13 +240,13 @@ class LinearICL(Attention):
         "paper": {"init_scale": 0.001, "learning_rate": 0.1975},
     }
     observables = {
-        "loss": (),
-        "value": ("head",),
-        "key": ("head", "pair", "mode"),
-        "query": ("head", "pair", "mode"),
-        "gain": ("mode",),
-        "alignment": ("head", "mode"),
-        "stray": (),
+        "loss": Observable("loss", symbol="L"),
+        "value": Observable("value of each head", "head", symbol="v_i"),
+        "key": Observable("keys, along the eigenvectors", "head", "pair", "mode", symbol="k_ir"),
+        "query": Observable("queries, along the eigenvectors", "head", "pair", "mode", symbol="q_ir"),
+        "gain": Observable("share of each eigenvector that is learned", "mode", symbol="M_dd a_d/λ_d"),
+        "alignment": Observable("alignment of keys with each eigenvector", "head", "mode", symbol="|k_id|/|k_i|"),
+        "stray": Observable("norm of the weights that start at zero"),
     }
     flow = part(MomentFlow)
     theory = part(Plateaus)
@@ -270,7 +280,7 @@ class NextToken(LinearICL):
 
 class _SequencesAlone(Attention):
     objective = "last_token"
-    observables = {name: dims for name, dims in LinearICL.observables.items() if name != "gain"}
+    observables = {name: one for name, one in LinearICL.observables.items() if name != "gain"}
 
     def start(self, seed: int) -> Start:
         if self.spec.sequences is None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from saddlescope.core.observable import Coordinate, Observable
 from saddlescope.core.parts import (
     Descent,
     ExactDescent,
@@ -34,6 +35,8 @@ from .spec import PAPER_FULL, PAPER_MINIMAL, FullSpec, MarkovSpec, RegressionSpe
 
 ARRIVED = 1e-3
 """Of the loss at V = 0: a run without a horizon ends when no more than this is left above the last plateau."""
+
+HEAD = Coordinate("head", "head", symbol="k")
 
 TINY_FLOW = {"positions": 6, "patterns": 2, "heads": 2, "dimension": 3, "base_scale": 3.0, "init_noise": 0.2}
 
@@ -134,13 +137,13 @@ class Regression(System):
         "paper": {"features": "orthogonal"},
     }
     observables = {
-        "loss": (),
-        "residual": ("pattern",),
-        "loss_parts": ("feature", "position"),
-        "attention": ("head", "position"),
-        "value": ("head", "pattern"),
-        "value_norm": ("head",),
-        "deviation": (),
+        "loss": Observable("loss", symbol="L"),
+        "residual": Observable("share of each pattern that is not learned", "pattern", symbol="R_jj/m_j*"),
+        "loss_parts": Observable("loss by feature and position", "feature", "position", symbol="½ R_ji²"),
+        "attention": Observable("attention of each head", "head", "position", symbol="s_k"),
+        "value": Observable("each feature in each head's value", "head", "pattern", symbol="⟨V_k, V_j*⟩"),
+        "value_norm": Observable("norm of each head's value", "head", symbol="|V_k|"),
+        "deviation": Observable("largest distance of a head from the mean of all"),
     }
     training = part(OnTensor)
     flow = part(Competition)
@@ -152,6 +155,15 @@ class Regression(System):
     @cached_property
     def _frame(self) -> Frame:
         return data.build_frame(self.spec)
+
+    def coordinates(self) -> dict[str, Coordinate]:
+        return {
+            "head": HEAD,
+            "pattern": Coordinate("pattern", "pattern", symbol="j"),
+            "strength": Coordinate("strength of a pattern", "pattern", values=self.spec.strengths, symbol="m_j*"),
+            "feature": Coordinate("feature; the last: all other directions", "feature", symbol="j"),
+            "position": Coordinate("position; the last: all that no pattern needs", "position", symbol="i"),
+        }
 
     def view(self, point: Weights | State, frame: Frame) -> reduction.View:
         state = self.flow.reduce(point, frame) if isinstance(point, Weights) else point
@@ -225,12 +237,14 @@ class Markov(System):
     paper = "yuksel2025"
     spec: MarkovSpec
     observables = {
-        "loss": (),
-        "excess": (),
-        "divergence": ("pattern",),
-        "mass": ("head", "interval"),
-        "map": ("head", "query", "key"),
-        "probe": ("context", "token"),
+        "loss": Observable("cross-entropy on fresh sequences", units="nats"),
+        "excess": Observable("cross-entropy above that of the truth", units="nats"),
+        "divergence": Observable(
+            "divergence from the truth that knows I(1) to I(i)", "pattern", symbol="KL", units="nats"
+        ),
+        "mass": Observable("attention of each head to each interval", "head", "interval"),
+        "map": Observable("attention of each head from token to token", "head", "query", "key"),
+        "probe": Observable("log-probability of each next token", "context", "token"),
     }
 
     training = part(OnChain)
@@ -239,6 +253,21 @@ class Markov(System):
     @cached_property
     def _frame(self) -> chain.Frame:
         return chain.build_frame(self.spec)
+
+    def coordinates(self) -> dict[str, Coordinate]:
+        spec, (outputs, inputs) = self.spec, chain.shape(self.spec)
+        names = [*(f"I({k})" for k in range(1, spec.patterns + 1)), "all others"]
+        return {
+            "head": HEAD,
+            "pattern": Coordinate("pattern", "pattern", symbol="i"),
+            "strength": Coordinate("strength of a pattern", "pattern", values=spec.strengths, symbol="m_i"),
+            "interval": Coordinate("interval of lags; the last: all others", "interval", symbol="k"),
+            "lags": Coordinate("interval of lags", "interval", values=names, symbol="I(k)"),
+            "query": Coordinate("token that is predicted", "query", symbol="t"),
+            "key": Coordinate("token that is looked at", "key", values=range(outputs - inputs, outputs)),
+            "context": Coordinate("context in which the prediction is kept", "context"),
+            "token": Coordinate("token of the vocabulary", "token"),
+        }
 
     def view(self, point: Any, frame: chain.Frame) -> Any:
         return point
@@ -277,7 +306,10 @@ class Minimal(Markov):
         "quick": {},
         "paper": PAPER_MINIMAL,
     }
-    observables = {**Markov.observables, "feature": ("pattern",)}
+    observables = {
+        **Markov.observables,
+        "feature": Observable("share of each feature that the heads at its interval hold", "pattern"),
+    }
 
     def start(self, seed: int) -> Start:
         from . import network

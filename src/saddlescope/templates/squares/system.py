@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 
 from saddlescope import (
+    Coordinate,
     Ending,
     ExactDescent,
     Flow,
     Limit,
     Mark,
+    Observable,
     Prediction,
     Stage,
     Start,
@@ -73,13 +75,22 @@ class Squares(System):
         "quick": {},
         "paper": {"init_scale": 1e-6},
     }
-    observables = {"loss": (), "p": ("coordinate",)}
+    observables = {
+        "loss": Observable("loss", symbol="L"),
+        "p": Observable("square of each weight", "coordinate", symbol="p_i"),
+    }
     training = part(SquaresTraining)
     flow = part(SquaresFlow)
     theory = part(SquaresTheory)
 
     def start(self, seed: int) -> Start:
         return Start(data.initial_weights(self.spec, seed), State(np.array(self.spec.targets)))
+
+    def coordinates(self) -> dict[str, Coordinate]:
+        return {
+            "coordinate": Coordinate("coordinate", "coordinate", symbol="i"),
+            "target": Coordinate("target", "coordinate", values=self.spec.targets, symbol="s_i"),
+        }
 
     def view(self, point: Weights | State, frame: State) -> State:
         return reduction.reduce(point) if isinstance(point, Weights) else point

@@ -180,7 +180,7 @@ def draw_shapes(axes: Axes, results: Results) -> None:
         panel.set_xticks(rows[:, 0], [f"{value:g}" for value in rows[:, 0]])
         panel.minorticks_off()
     axes["a"].set_ylabel("stable rank")
-    axes["a"].legend(fontsize=8, loc="center left")
+    axes["a"].legend(fontsize=8, loc="upper left")
 
 
 def draw_kept(experiment: str, axes: Axes, results: Results) -> None:

@@ -55,7 +55,8 @@ def _by_rank(axes: Any, run: Run) -> None:
     axes.set_xticks(ticks, [f"{rank:g}" for rank in ticks])
     axes.minorticks_off()
     axes.set(xlabel="directions of each matrix", ylabel="loss on the new task")
-    axes.legend(fontsize=7, loc="lower left")
+    axes.set_ylim(top=6 * axes.get_ylim()[1])  # room for the legend
+    axes.legend(fontsize=7, loc="upper right")
     axes.set_title("(a) what a rank holds", loc="left")
 
 
