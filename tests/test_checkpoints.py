@@ -24,6 +24,7 @@ from saddlescope.checkpoints.adapter import is_adapter, open_adapter
 from saddlescope.checkpoints.patterns import STEPS_MAX, pattern_value, steps
 from saddlescope.checkpoints.read import open_checkpoint
 from saddlescope.core.errors import BadArgument
+from saddlescope.core.extras import MissingLibrary
 from saddlescope.watch.integrity import scan
 
 from .models import tiny, tiny_gpt2
@@ -192,7 +193,8 @@ def test_pickled_tensors_are_views_of_the_file(tmp_path, torch):
 def test_missing_torch_is_said_with_the_way_out(tmp_path, monkeypatch):
     (tmp_path / "w.pt").write_bytes(b"PK")
     monkeypatch.setitem(sys.modules, "torch", None)
-    refused(tmp_path / "w.pt", r"pip install 'saddlescope\[torch\]'")
+    with pytest.raises(MissingLibrary, match=r"w.pt needs torch.*pip install 'saddlescope\[torch\]'"):
+        open_checkpoint(tmp_path / "w.pt")
 
 
 def test_scans_find_identical_tensors_across_formats(tmp_path):

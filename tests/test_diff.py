@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 import shutil
 
 import numpy as np
@@ -15,7 +16,8 @@ from saddlescope.checkpoints.advice import advise
 from saddlescope.checkpoints.diff import diff
 from saddlescope.checkpoints.extract import extract
 from saddlescope.checkpoints.lora import allocate, ranks_for_energy
-from saddlescope.checkpoints.match import matched_names
+from saddlescope.checkpoints.match import by_number, matched_names
+from saddlescope.show.weights import Group, _held
 from saddlescope.spectra.matrix import MatrixChange
 
 from .models import MODELS, dense_products, tiny
@@ -133,12 +135,64 @@ def test_table_notes_and_files(pair, tmp_path, call):
     assert len(rows[0]["singular_values"]) == 48
 
 
+LONG = (
+    "bert.encoder.layer.{}.attention.self.query.weight",
+    "bert.encoder.layer.{}.attention.output.dense.weight",
+    "bert.embeddings.word_embeddings.weight",
+)
+
+
+@pytest.mark.parametrize("layers", [3, 40])
+@pytest.mark.parametrize("columns", [70, 80, 96, 140])
+def test_table_fits_the_terminal(layers, columns, ends, call, monkeypatch):
+    """Names are broken at dots and underscores; columns that are left out are not explained; those that decide the
+    rank of a LoRA stay."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    base = {name.format(layer): draw(12, 12, seed=layer) for name in LONG for layer in range(layers)}
+    tuned = {name: array + np.outer(draw(12, seed=1), draw(12, seed=2)) for name, array in base.items()}
+    code, out, _ = call("diff", *ends(base, tuned))
+    assert code == 0
+    table, _, rest = out.partition("└")
+    lines = [line for line in table.splitlines() if line[:1] in "┏┃┡│"]
+    assert lines and max(map(len, lines)) <= columns and "…" not in table
+    heads = [" ".join(words).strip() for words in zip(*(_cells(line) for line in lines if line[0] == "┃"), strict=True)]
+    assert {"change", "stable rank", "rank 90%", "rank 99%", "above floor"} <= set(heads)
+    for name in ("random", "entropy rank", "top / floor", "stable rank", "rank 90%", "above floor"):
+        assert (f"{name}: " in rest) == (name in heads), name
+    assert ("entropy rank" in heads) == (columns == 140)
+    names = [_cells(line)[0] for line in lines if line[0] == "│"]
+    for number, part in enumerate(names):
+        # A line that goes on in the next ends where a name may be broken.
+        goes_on = number + 1 < len(names) and not _cells(lines[number - len(names) + 1])[1]
+        assert not goes_on or part[-1] in "._", part
+    whole = "".join(names)
+    assert "attention.self.query" in whole and "bert.embeddings.word_embeddings" in whole
+
+
+def _cells(line):
+    return [cell.strip() for cell in re.split("[┃│]", line)[1:-1]]
+
+
+def test_columns_of_a_rank_for_a_share_of_the_energy(ends, call):
+    """One strong direction and two weak ones: 90% in the first, 99% in all three; what the known top does not hold is
+    more than it."""
+    u, v = (np.linalg.qr(draw(40, 40, seed=seed))[0] for seed in (0, 1))
+    change = (u[:, :3] * [1.0, 0.2, 0.2]) @ v[:, :3].T
+    base = draw(40, 40, seed=2)
+    _, out, _ = call("diff", *ends({"a.weight": base}, {"a.weight": base + change}))
+    row = next(line for line in out.splitlines() if line.startswith("│ a "))
+    assert _cells(row)[4:7] == ["1", "3", "3"]
+    modules = [{"energy_rank_99": None, "singular_values": [1.0] * 64}, {"energy_rank_99": 5, "singular_values": [1.0]}]
+    assert [_held(Group("a", modules[place:]), "energy_rank_99") for place in (0, 1)] == ["> 64", "5"]
+
+
 def test_names_under_another_prefix():
     base = ["h.0.attn.weight", "h.1.attn.weight", "ln_f.weight"]
     tuned = [f"_orig_mod.transformer.{name}" for name in base] + ["lm_head.weight"]
     assert matched_names(base, tuned) == {name: f"_orig_mod.transformer.{name}" for name in base}
     assert matched_names(base, base) == {name: name for name in base}
     assert matched_names(base, ["other.weight"]) == {}
+    assert sorted(["h.10.a", "h.9.b", "h.9.a", "wte"], key=by_number) == ["h.9.a", "h.9.b", "h.10.a", "wte"]
 
 
 def test_odd_tensors_are_listed_never_fatal(ends):
@@ -370,6 +424,70 @@ def test_a_merged_adapter_of_rank_16_is_found(pair, tmp_path):
         found = diff(tmp_path / f"base-{dtype}", tmp_path / f"merged-{dtype}", heads=False)
         ranks = {module.rank_above_floor for module in found.modules if target in module.name}
         assert ranks == {16}, dtype
+
+
+# ---- how it shows itself ---------------------------------------------------------------------------------
+
+
+def shows_well(result):
+    """A few lines, a piece of a page with its picture, a picture that is not empty, a table."""
+    pytest.importorskip("matplotlib").use("agg")
+    import matplotlib.pyplot as plt
+
+    lines = repr(result).splitlines()
+    assert len(lines) <= 25 and max(map(len, lines)) <= 100
+    assert "<img" in result._repr_html_()
+    axes = result.plot()
+    plt.close(axes.figure)
+    assert any(map(len, (axes.images, axes.patches, axes.lines, axes.texts)))
+    return " ".join(" ".join(lines).split()), axes, result.to_dataframe()
+
+
+def test_a_difference_shows_itself(pair):
+    family, folder, _, _ = pair
+    found = diff(folder / "base", folder / "tuned")
+    words, axes, table = shows_well(found)
+    assert "matrices changed" in words and "rank 90%" in words and "QK of 8 heads" in words
+    assert list(table["name"]) == [module.name for module in found.modules]
+    assert table["stable_rank"].tolist() == [module.stable_rank for module in found.modules]
+    assert len(found.to_dataframe("heads")) == 2 * 2 * 4
+    with pytest.raises(ValueError, match="'modules' or 'heads'"):
+        found.to_dataframe("nonsense")  # type: ignore[arg-type]
+    kinds = [label.get_text() for label in axes.get_yticklabels()]
+    drawn = axes.images[0].get_array()
+    place = kinds.index("attn.c_attn" if family == "gpt2" else "self_attn.q_proj")
+    name = "transformer.h.1.attn.c_attn.weight" if family == "gpt2" else "model.layers.1.self_attn.q_proj.weight"
+    assert drawn[place, 1] == pytest.approx(next(m.stable_rank for m in found.modules if m.name == name))
+
+
+def test_advice_shows_itself(pair):
+    _, folder, _, _ = pair
+    advice = diff(folder / "base", folder / "tuned", heads=False).advise(budget=20_000)
+    words, _, table = shows_well(advice)
+    assert f"{advice.parameters:,} parameters" in words
+    assert dict(zip(table["name"], table["rank"], strict=True)) == {
+        **advice.ranks,
+        **{row["name"]: 0 for row in advice.left_out},
+    }
+
+
+def test_a_difference_without_a_change_shows_itself(ends):
+    hostile = "<b>$x^2$[/b]\x1b.weight"
+    base = {hostile: draw(4, 4), "one.weight": draw(5, 4)}
+    for tuned, told in ((base, "0 of 2 matrices"), ({**base, hostile: 2 * base[hostile]}, "1 of 2 matrices")):
+        found = diff(*ends(base, tuned))
+        words, _, _ = shows_well(found)
+        assert told in words and "\x1b" not in words and "<b>" not in found._repr_html_().replace("<b>1 of", "")[90:]
+        shows_well(found.advise())
+
+
+def test_an_adapter_shows_itself(pair, tmp_path):
+    family, folder, _, _ = pair
+    target = "c_attn" if family == "gpt2" else "q_proj"
+    model = adapted(from_folder(family, folder / "base"), [target], lambda b: 0.01 * torch.randn_like(b), r=4)
+    model.save_pretrained(tmp_path / "lora")
+    words, _, table = shows_well(diff(tmp_path / "lora"))
+    assert "an adapter of 2 matrices" in words and "of r" in words and list(table["rank"]) == [4, 4]
 
 
 # ---- what is refused -------------------------------------------------------------------------------------

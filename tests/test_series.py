@@ -13,8 +13,10 @@ from saddlescope.core.errors import BadArgument
 from saddlescope.watch.integrity import breaks, strays
 from saddlescope.watch.order import find_series
 from saddlescope.watch.series import draw_series, read_series
+from saddlescope.watch.trajectory import place_of
 
 from .models import dense_products, tiny_gpt2
+from .test_diff import shows_well
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -113,6 +115,7 @@ def test_json(sound):
     assert told["family"] == "gpt2"
     assert [one["step"] for one in told["checkpoints"]] == list(STEPS)
     assert set(told["stages"][0]) == {"layer", "circuit", "head", "direction", "step", "singular_value"}
+    assert {type(stage["layer"]) for stage in told["stages"]} == {int}  # as `diff` has it
     assert len(told["growth"]) == 2 * len(STEPS)
     assert told["growth"][0]["stable_rank_median"] is None and told["growth"][0]["relative_change_median"] == 0
     assert 1 <= told["growth"][-1]["stable_rank_median"] <= 2 * WIDTH // HEADS
@@ -167,6 +170,24 @@ def test_heads_a_few_at_a_time_are_the_same(run, sound, monkeypatch):
     monkeypatch.setattr("saddlescope.spectra.heads.WIDE_BYTES", 1)
     few = read_series([run]).trajectory["singular_values"]
     np.testing.assert_array_equal(few, sound.trajectory["singular_values"])
+
+
+def test_layers_of_several_stacks_are_numbers_too():
+    assert place_of("3") == {"layer": 3}
+    assert place_of("vision_tower.encoder.11") == {"layer": 11, "stack": "vision_tower.encoder"}
+
+
+def test_a_series_shows_itself(sound, spoiled):
+    words, axes, table = shows_well(sound)
+    assert "8 checkpoints, steps 0 to 64" in words and "no duplicates" in words
+    assert len(axes.lines) == 2 * 2  # a line for each layer and circuit
+    assert len(table) == len(STEPS) * 2 * 2 * HEADS
+    one = table[(table["step"] == 64) & (table["layer"] == 1) & (table["circuit"] == "OV") & (table["head"] == 3)]
+    there = sound.trajectory.sel(time=64, layer="1", circuit="OV").isel(head=3)
+    assert one["stable_rank"].item() == float(there["stable_rank"])
+    shutil.copy(weights(spoiled, 8), weights(spoiled, 16))
+    words, axes, _ = shows_well(read_series([spoiled]))
+    assert "identical: steps 8, 16" in words and len(axes.lines) == 2 * 2 + 2
 
 
 # ---- spoiled ones ----------------------------------------------------------------------------------------

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import copy
 import json
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import warnings
+from concurrent import futures
 from typing import Any
 
 import jax
@@ -24,6 +27,7 @@ from saddlescope.watch.jax_tree import named_leaves
 from saddlescope.watch.schedule import Schedule
 
 from .models import LAYERS, dense_products, tiny_gpt2
+from .test_diff import shows_well
 from .test_imports import loaded_by
 from .waiting import wait_for
 
@@ -105,6 +109,69 @@ def test_singular_values_are_those_of_the_dense_change(tmp_path, device, toleran
         assert float(now["loss"]) == pytest.approx(loss)
     assert np.isnan(found["loss"].sel(time=0))
     assert read_watched(tmp_path).identical(found)
+
+
+def test_files_of_a_watch_have_the_permissions_of_new_files(tmp_path):
+    ss.Watch(tiny_gpt2(), 5, tmp_path / "watched").close()
+    (tmp_path / "new").touch()
+    files = [path for path in (tmp_path / "watched").rglob("*") if path.is_file()]
+    assert {path.suffix for path in files} == {".safetensors", ".json", ".npz"}
+    assert {path.stat().st_mode for path in files} == {(tmp_path / "new").stat().st_mode}
+
+
+# ---- how it shows itself -------------------------------------------------------------------------------------
+
+
+def test_a_watch_shows_itself(tmp_path):
+    with ss.Watch(model := tiny_gpt2(), 5, tmp_path) as watch:
+        words, axes, table = shows_well(watch)
+        assert "1 measurement, step 0" in words and "no head has moved" in axes.texts[0].get_text()
+        train(model, 12, watch.step)
+        words, axes, table = shows_well(watch)
+    assert "7 measurements, steps 0 to 10" in words and "loss" in words
+    assert len(axes.lines) == 2 * LAYERS and len(table) == 7 * LAYERS * 2 * 2
+    row = table[(table["step"] == 10) & (table["circuit"] == "QK")].iloc[3]
+    there = watch.trajectory.sel(time=10, circuit="QK").isel(layer=int(row["layer"]), head=int(row["head"]))
+    assert row["relative_change"] == float(there["relative_change"])
+
+
+def said(watch) -> str:
+    """Its repr in one line."""
+    return " ".join(repr(watch).split())
+
+
+def test_a_look_at_a_watch_neither_waits_nor_fails(tmp_path, monkeypatch):
+    """While a measurement takes long, after one has failed, and when the folder is gone."""
+    model, go_on = tiny_gpt2(), threading.Event()
+    watch = ss.Watch(model, 1, tmp_path / "a", background=True)
+    watch.state()
+    true_measure = watch._measure
+
+    def slow(*arguments):
+        assert go_on.wait(60)
+        return true_measure(*arguments)
+
+    monkeypatch.setattr(watch, "_measure", slow)
+    watch.step(1)
+    began = time.monotonic()
+    words = said(watch)
+    assert "measuring" in words and "1 measurement, step 0" in words and "<img" in watch._repr_html_()
+    assert time.monotonic() - began < 30 and not go_on.is_set()
+    go_on.set()
+    watch.state()
+    assert "2 measurements" in said(watch) and "measuring" not in said(watch)
+    monkeypatch.setattr(watch, "_measure", lambda *arguments: 1 / 0)
+    watch.step(2)
+    futures.wait(watch._worker._pending)
+    assert "the last measurement failed: ZeroDivisionError" in said(watch)
+    with pytest.raises(ZeroDivisionError):
+        watch.close()
+    shutil.rmtree(tmp_path / "a")
+    assert "nothing measured yet" in said(watch) and "<img" in watch._repr_html_()
+    monkeypatch.setattr(watch, "active", False)
+    assert "rank 0" in said(watch) and "<img" in watch._repr_html_()
+    unmade = ss.Watch.__new__(ss.Watch)  # as a debugger sees it when its construction fails
+    assert "cannot be shown now" in repr(unmade) and "<img" in unmade._repr_html_()
 
 
 def test_ranks_are_of_the_whole_spectrum_when_few_modes_are_kept(tmp_path):

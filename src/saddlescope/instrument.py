@@ -20,12 +20,14 @@ Mapping = Annotated[
 
 def diff(
     base: Annotated[str, Parameter(help="Folder, file or cached hub name of a model; or of an adapter, alone.")],
-    tuned: Annotated[str | None, Parameter(help="The model after training, or its adapter.")] = None,
+    tuned: Annotated[
+        str | None, Parameter(help="The model after training, or its adapter. Left out, BASE is an adapter.")
+    ] = None,
     /,
     *,
     lora: Annotated[
         bool,
-        Parameter(negative="", help="Advise the ranks of a LoRA; PEFT's rank_pattern is in --json and in --report."),
+        Parameter(negative="", help="Advise the ranks of a LoRA. PEFT's rank_pattern is in --json and in --report."),
     ] = False,
     energy: Annotated[
         float, Parameter(help="Share of the energy above the floor that the advised ranks hold, module by module.")
@@ -39,7 +41,7 @@ def diff(
     report: Annotated[Path | None, Parameter(help="Write a page with heat maps and spectra (.html).")] = None,
     out: Annotated[Path | None, Parameter(help="Write modules and heads as a table (.csv or .parquet).")] = None,
     mapping: Mapping = None,
-    heads: Annotated[bool, Parameter(help="Measure heads too.")] = True,
+    heads: Annotated[bool, Parameter(help="Measure the attention heads too.")] = True,
     exact: Annotated[
         bool, Parameter(negative="", help="All singular values of every matrix, also of those wider than 1024: slow.")
     ] = False,
@@ -55,9 +57,16 @@ def diff(
     """How low-rank was a fine-tune: spectra and ranks of the change of every matrix and head, through rounding.
 
     Folders may hold safetensors (sharded or not) or .bin files; nothing is downloaded and no code in them is run.
-    `rank above floor` counts the directions that rounding of the stored weights cannot explain.
+    `above floor` counts the directions that rounding of the stored weights cannot explain. A narrow terminal shows
+    fewer columns; --json has all. For models in memory, from Python: ss.diff(before, model).
 
-    Example: saddlescope diff base/ tuned/ --budget 1e6 --extract adapter/ --report change.html
+    For example:
+
+    - `saddlescope diff base/ tuned/`: what training changed, matrix by matrix and head by head
+    - `saddlescope diff base/ tuned/ --report change.html`: the same as a page, with heat maps and spectra
+    - `saddlescope diff base/ tuned/ --energy 0.9`: ranks of a LoRA that holds nine tenths of each change
+    - `saddlescope diff base/ tuned/ --budget 1e6 --extract adapter/`: the best LoRA of a million parameters, for PEFT
+    - `saddlescope diff adapter/`: how many of its directions an adapter uses
     """
     from .checkpoints.advice import advise, check_wish
     from .checkpoints.diff import diff as compare
@@ -110,7 +119,11 @@ def series(
 
     The checkpoints are checked on the way: the same content under two steps, jumps, missing tensors, NaN.
 
-    Example: saddlescope series run/checkpoint-* --plot growth.png
+    For example:
+
+    - `saddlescope series run/`: all of checkpoint-100, checkpoint-200, ... in one folder, in the order of their steps
+    - `saddlescope series base/ run/checkpoint-* --plot growth.png`: from the model that training began with, drawn
+    - `saddlescope series early/ late/ --steps 0 5000 --out growth.nc`: where names tell no steps; for xarray
     """
     from .show import weights
     from .show.style import SUFFIXES as PICTURES

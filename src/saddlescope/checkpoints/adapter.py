@@ -14,7 +14,9 @@ import numpy as np
 from saddlescope.checkpoints.documents import read_object
 from saddlescope.checkpoints.hub import check_link, locate
 from saddlescope.checkpoints.lora_config import LoraSettings, lora_settings
-from saddlescope.checkpoints.read import Checkpoint, open_files
+from saddlescope.checkpoints.match import by_number
+from saddlescope.checkpoints.read import open_files
+from saddlescope.checkpoints.tensor import WeightSource
 from saddlescope.checkpoints.weight_files import WeightFiles
 from saddlescope.core.errors import BadArgument
 
@@ -51,7 +53,7 @@ class Adapter:
     config: dict[str, Any]
     modules: tuple[AdapterModule, ...]
     notes: tuple[str, ...]
-    weights: Checkpoint = field(repr=False)
+    weights: WeightSource = field(repr=False)
 
     def factors(self, module: AdapterModule) -> tuple[np.ndarray, np.ndarray]:
         """A (rank, in) and B (out, rank), as stored."""
@@ -79,6 +81,11 @@ def open_adapter(where: str | Path) -> Adapter:
         raise BadArgument(f"{folder} has an {CONFIG} but neither {' nor '.join(WEIGHTS)}: save or download it again")
     check_link(file, folder)
     weights = open_files(str(where), WeightFiles((file,), {}), None)
+    return adapter_of(weights, config, settings, str(file))
+
+
+def adapter_of(weights: WeightSource, config: dict[str, Any], settings: LoraSettings, holder: str) -> Adapter:
+    """The adapter whose factors `weights` has, in a file or in memory.  holder: what an error blames."""
     pairs, magnitudes, rest = sorted_keys(weights)
     modules, notes = [], list(settings.notes)
     apart: list[str] = []
@@ -88,7 +95,7 @@ def open_adapter(where: str | Path) -> Adapter:
             continue
         modules.append(adapter_module(weights, settings, name, embedding, sides, name in magnitudes))
     if not pairs:
-        raise BadArgument(f"{file} holds no LoRA factors (its first tensor is {next(iter(weights.tensors))!r})")
+        raise BadArgument(f"{holder} holds no LoRA factors (its first tensor is {next(iter(weights.tensors))!r})")
     if apart:
         notes.append(f"left out, their change is not one product of two matrices: {listed(apart)}")
     if any(module.dora for module in modules):
@@ -104,7 +111,8 @@ def open_adapter(where: str | Path) -> Adapter:
     others = [key for key in rest if key not in known]
     if others:
         notes.append(f"left out, saved whole beside the factors (modules_to_save and the like): {listed(others)}")
-    return Adapter(str(where), config, tuple(modules), tuple(notes), weights)
+    modules.sort(key=lambda module: by_number(module.name))
+    return Adapter(weights.where, config, tuple(modules), tuple(notes), weights)
 
 
 def adapter_folder(where: str | Path) -> Path:
@@ -112,7 +120,7 @@ def adapter_folder(where: str | Path) -> Path:
     return path.parent if path.name in WEIGHTS and path.is_file() else path
 
 
-def sorted_keys(weights: Checkpoint) -> tuple[dict[tuple[str, bool], dict[str, str]], set[str], list[str]]:
+def sorted_keys(weights: WeightSource) -> tuple[dict[tuple[str, bool], dict[str, str]], set[str], list[str]]:
     """The keys of each module's A and B, the modules with a DoRA magnitude, and the keys of everything else."""
     pairs: dict[tuple[str, bool], dict[str, str]] = {}
     magnitudes, rest = set(), []
@@ -134,7 +142,7 @@ def sorted_keys(weights: Checkpoint) -> tuple[dict[tuple[str, bool], dict[str, s
 
 
 def adapter_module(
-    weights: Checkpoint, settings: LoraSettings, name: str, embedding: bool, sides: Mapping[str, str], dora: bool
+    weights: WeightSource, settings: LoraSettings, name: str, embedding: bool, sides: Mapping[str, str], dora: bool
 ) -> AdapterModule:
     where = f"{weights.where}: module {name!r}"
     if len(sides) < 2:

@@ -7,9 +7,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from saddlescope.core.errors import BadArgument
+from saddlescope.core.shown import Shown
 
 from .difference import Difference, Module
 from .lora import allocate, ranks_for_energy
@@ -23,13 +24,17 @@ SETTINGS = ("r", "lora_alpha", "target_modules", "rank_pattern", "alpha_pattern"
 """Of the configuration, what `to_dict` repeats."""
 
 
-@dataclass(frozen=True)
-class Advice:
-    """ranks: by module of the difference.  names: what PEFT calls each module.  left_out: matrices that changed, and
-    why.
+@dataclass(frozen=True, repr=False)
+class Advice(Shown):
+    """The LoRA that a change needs. Prints itself in a few lines, in a notebook as a table with a picture.
 
-    residual: norm of all that the ranks leave out of the matrices' change.
+    ranks: by matrix of the difference.  names: what PEFT calls each.  turned: those that GPT-2 stores as [in, out].
+    parameters: of the LoRA.  residual, relative_residual: norm of all that the ranks leave out of the change, and over
+    the norm of the change.  left_out: matrices that changed and get no LoRA, and why.  remarks: what the numbers do
+    not show.  config: what adapter_config.json holds.  energy, budget: what was asked.
     """
+
+    shown_by: ClassVar[str] = "saddlescope.show.of_advice"
 
     ranks: dict[str, int]
     names: dict[str, str]
@@ -155,7 +160,7 @@ def _turned(modules: Iterable[Module]) -> frozenset[str]:
 def _names(found: Difference, wanted: Mapping[str, int]) -> dict[str, str]:
     if found.adapter is not None and found.tuned is None:
         return {name: name for name in wanted}
-    every = peft_names([module.name for module in found.modules], found.config or {})
+    every = found.paths or peft_names([module.name for module in found.modules], found.config or {})
     return {name: every[name] for name in wanted}
 
 
@@ -168,7 +173,7 @@ def _config(found: Difference, ranks: Mapping[str, int], turned: bool) -> dict[s
     return {
         "peft_type": "LORA",
         "task_type": given.get("task_type", "CAUSAL_LM" if causal else None),
-        "base_model_name_or_path": given.get("base_model_name_or_path", None if found.adapter else found.base),
+        "base_model_name_or_path": given.get("base_model_name_or_path", None if found.adapter else found.origin),
         "inference_mode": True,
         "r": common,
         # Alpha equal to the rank: the factors act as they are.

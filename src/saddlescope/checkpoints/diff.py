@@ -1,4 +1,4 @@
-"""What training changed, tensor by tensor and head by head, from two checkpoints or from an adapter."""
+"""What training changed, tensor by tensor and head by head: from two models on disk or in memory, or an adapter."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import functools
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,19 +13,20 @@ import numpy as np
 from saddlescope.core.errors import BadArgument
 from saddlescope.core.progress import Tick, silent
 from saddlescope.core.threads import one_thread, threads_for
-from saddlescope.spectra.arrays import LARGEST_WEIGHT, on_grid
+from saddlescope.spectra.arrays import on_grid
 from saddlescope.spectra.heads import HeadChange, few_heads, head_changes
 from saddlescope.spectra.layouts import AttentionLayer, HeadLayout, find_layout
 from saddlescope.spectra.matrix import MatrixChange
 from saddlescope.spectra.product import ProductChange
 
-from .adapter import Adapter, AdapterModule, is_adapter, listed, open_adapter
+from .adapter import Adapter, AdapterModule, listed
+from .diff_notes import notes_on_ends, notes_on_rounding, notes_on_vectors
 from .difference import Difference, Heads, Module
-from .hub import locate
-from .match import matched_names
-from .peft_names import peft_names
-from .read import Checkpoint, open_checkpoint
-from .tensor import Tensor
+from .ends import opened
+from .match import by_number, matched_names
+from .memory import InMemory
+from .peft_names import names_in_memory, peft_names
+from .tensor import Tensor, WeightSource
 
 NAMES_SHOWN = 3
 
@@ -43,33 +43,43 @@ STACKED = re.compile(r"\.experts\.\d+\.")
 
 
 def diff(
-    base: str | Path,
-    tuned: str | Path | None = None,
+    base: Any,
+    tuned: Any = None,
     *,
     mapping: Mapping[str, Any] | None = None,
+    config: Mapping[str, Any] | None = None,
     exact: bool = False,
     exact_base: bool = False,
     heads: bool = True,
     tick: Tick = silent,
 ) -> Difference:
-    """The change from one checkpoint to another, of a base by an adapter, or of an adapter alone.
+    """The change from one model to another, of a base by an adapter, or of an adapter alone.
 
-    mapping: where attention weights are, for a model whose names are not known here.  exact: all singular values of
-    matrices of any size.  exact_base: training started from the stored base, so only the tuned end was rounded.
-    heads: measure the heads of attention too.  tick: hears of the progress.
+        ss.diff("base", "tuned")                     # two folders, or files, or names in the Hugging Face cache
+        ss.diff("base", model)                       # a folder, and the model that was trained from it
+        before = copy.deepcopy(model)                # then train: training changes a model in place
+        ss.diff(before, model).extract("adapter")
+
+    base, tuned: each a path, a torch module, a state dict, or a tree of jax, NumPy or torch arrays, whose names are the
+    paths to them joined with dots. `tuned` may be a folder with an adapter, or a model that PEFT has put one into; left
+    out, `base` is such an adapter. Weights in memory are read where they are, a few rows at a time, now and again by
+    `extract`: the result keeps hold of them.
+    mapping: where attention weights are, for a model whose names are not known here; {"heads": n} where only their
+    number is not.  config: what a config.json would hold, for weights in memory that come without.  exact: all singular
+    values of matrices of any size.  exact_base: training started from the stored base, so only the tuned end was
+    rounded.  heads: measure the heads of attention too.  tick: hears of the progress.
     """
-    if tuned is None:
-        if not is_adapter(base):
-            locate(base)
-            raise BadArgument(
-                f"{base} is no adapter: give two checkpoints, BASE and TUNED, or the folder of an adapter"
-            )
-        return _diff_adapter(open_adapter(base), tick)
-    if is_adapter(base):
-        raise BadArgument(f"{base} is an adapter, and the base comes first: saddlescope diff {tuned} {base}")
-    if is_adapter(tuned):
-        return _diff_base_and_adapter(open_checkpoint(base), open_adapter(tuned), mapping, heads, tick)
-    return _diff_checkpoints(open_checkpoint(base), open_checkpoint(tuned), mapping, exact, exact_base, heads, tick)
+    first, second = opened(base, tuned)
+    for end in (first, second):
+        if isinstance(end, InMemory) and config is not None and not end.config:
+            end.config = dict(config)
+    if first is None:
+        assert isinstance(second, Adapter)
+        return _diff_adapter(second, tick)
+    if isinstance(second, Adapter):
+        return _diff_base_and_adapter(first, second, mapping, heads, tick)
+    assert second is not None
+    return _diff_checkpoints(first, second, mapping, exact, exact_base, heads, tick)
 
 
 Expert = Callable[[str, int], np.ndarray]
@@ -95,21 +105,21 @@ class _Matrix(NamedTuple):
 
 
 def _diff_checkpoints(
-    base: Checkpoint,
-    tuned: Checkpoint,
+    base: WeightSource,
+    tuned: WeightSource,
     mapping: Mapping[str, Any] | None,
     exact: bool,
     exact_base: bool,
     heads: bool,
     tick: Tick,
 ) -> Difference:
-    names = matched_names(base.tensors, tuned.tensors)
+    names = _matched(base, tuned)
     if not names:
         raise BadArgument(
             f"{base.where} and {tuned.where} have no tensor in common: the first holds {listed(base.tensors)}, "
             f"the second {listed(tuned.tensors)}"
         )
-    notes = _notes_on_kinds(base, tuned, names) + _notes_on_names(base, tuned, names)
+    notes = [*base.notes, *tuned.notes, *notes_on_ends(base, tuned, names)]
     matrices = list(_matrices(base, tuned, names, notes))
     if not matrices:
         raise BadArgument(
@@ -140,44 +150,42 @@ def _diff_checkpoints(
         with threads_for(base.tensors[layer.keys[0]].shape):
             found += _heads(layer, base.read, lambda key: tuned.read(names[key]), exact_base)
         done += _size_of(layer, base)
-    notes += _notes_on_rounding(modules, exact_base) + _notes_on_vectors(base, tuned, names)
+    notes += notes_on_rounding(modules, exact_base) + notes_on_vectors(base, tuned, names)
     family = layout.family if layout else (base.config or {}).get("model_type")
-    return Difference(base.where, tuned.where, family, notes, modules, found, changes, base.config)
+    return Difference(
+        base.where,
+        tuned.where,
+        family,
+        notes,
+        modules,
+        found,
+        changes,
+        base.config or tuned.config,
+        origin=base.origin,
+        paths=_paths(base),
+    )
 
 
-def _notes_on_kinds(base: Checkpoint, tuned: Checkpoint, names: Mapping[str, str]) -> list[str]:
-    """Whether the two are one model at all."""
-    if base.where == tuned.where:
-        return ["BASE and TUNED are the same place"]
-    kinds = [(checkpoint.config or {}).get("model_type") for checkpoint in (base, tuned)]
-    if None in kinds or kinds[0] == kinds[1]:
-        return []
-    if any(name != partner for name, partner in names.items()):
-        raise BadArgument(
-            f"{base.where} is a {kinds[0]} and {tuned.where} a {kinds[1]}, with other names: they are different models"
-        )
-    return [f"{base.where} is a {kinds[0]} and {tuned.where} a {kinds[1]}: is one the fine-tune of the other?"]
+def _matched(base: WeightSource, tuned: WeightSource) -> dict[str, str]:
+    """Names in `base` and what they are called in `tuned`, in an order that does not depend on how they are stored."""
+    config = base.config or tuned.config or {}
+    # What a file calls a tensor is not always what the module calls it.
+    called = [
+        {name: key for key, name in names_in_memory(end.tensors, config).items()}
+        if not end.is_module and other.is_module
+        else {name: name for name in end.tensors}
+        for end, other in ((base, tuned), (tuned, base))
+    ]
+    names = {called[0][name]: called[1][partner] for name, partner in matched_names(*called).items()}
+    return {name: names[name] for name in sorted(names, key=by_number)}
 
 
-def _notes_on_names(base: Checkpoint, tuned: Checkpoint, names: Mapping[str, str]) -> list[str]:
-    notes = []
-    partners = set(names.values())
-    for checkpoint, missing in (
-        (base, [name for name in base.tensors if name not in names]),
-        (tuned, [name for name in tuned.tensors if name not in partners]),
-    ):
-        if missing:
-            note = f"only in {checkpoint.where}: {listed(missing)}"
-            if missing == ["lm_head.weight"]:  # its absence from one end says nothing
-                note += " (an output matrix that is tied to the embedding is stored once)"
-            notes.append(note)
-    renamed = next(((a, b) for a, b in names.items() if a != b), None)
-    if renamed:
-        notes.append(f"names differ: {renamed[0]} is {renamed[1]} in {tuned.where}")
-    return notes
+def _paths(base: WeightSource) -> dict[str, str] | None:
+    """Paths of modules by the keys of their weights, if the base is the module itself."""
+    return {key: key.removesuffix(".weight") for key in base.tensors} if base.is_module else None
 
 
-def _matrices(base: Checkpoint, tuned: Checkpoint, names: Mapping[str, str], notes: list[str]) -> Iterator[_Matrix]:
+def _matrices(base: WeightSource, tuned: WeightSource, names: Mapping[str, str], notes: list[str]) -> Iterator[_Matrix]:
     for key, partner in names.items():
         (shape, dtype), (other, other_dtype) = base.tensors[key], tuned.tensors[partner]
         if "float" not in dtype or "float" not in other_dtype or math.prod(shape) == 0:
@@ -212,13 +220,13 @@ def _kind(key: str) -> str:
     return "embedding" if EMBEDDINGS.search(key) else "linear"
 
 
-def _last_expert(checkpoint: Checkpoint) -> Expert:
+def _last_expert(checkpoint: WeightSource) -> Expert:
     """One matrix of a stack is read whole: rows of a stack are its matrices. The last is kept while pieces are
     taken."""
     return functools.lru_cache(maxsize=1)(lambda key, part: checkpoint.rows(key, part, part + 1)[0])
 
 
-def _rows(checkpoint: Checkpoint, key: str, matrix: _Matrix, expert: Expert) -> Callable[[int, int], np.ndarray]:
+def _rows(checkpoint: WeightSource, key: str, matrix: _Matrix, expert: Expert) -> Callable[[int, int], np.ndarray]:
     part = matrix.part
     if part is not None:
         return lambda start, stop: expert(key, part)[start:stop]
@@ -226,7 +234,7 @@ def _rows(checkpoint: Checkpoint, key: str, matrix: _Matrix, expert: Expert) -> 
     return lambda start, stop: checkpoint.rows(key, start, min(stop, matrix.shape[0])).reshape(-1, matrix.shape[1])
 
 
-def _module(matrix: _Matrix, change: MatrixChange, base: Checkpoint, tuned: Checkpoint) -> Module:
+def _module(matrix: _Matrix, change: MatrixChange, base: WeightSource, tuned: WeightSource) -> Module:
     first, second = base.tensors[matrix.key].dtype, tuned.tensors[matrix.partner].dtype
     try:
         summary = change.summary
@@ -252,64 +260,21 @@ def _module(matrix: _Matrix, change: MatrixChange, base: Checkpoint, tuned: Chec
     return found
 
 
-def _notes_on_rounding(modules: list[Module], exact_base: bool) -> list[str]:
-    notes = []
-    stored = [module for module in modules if module.dtype != module.grids[0] == module.grids[1]]
-    if stored:
-        notes.append(
-            f"{len(stored)} matrices are stored wider than they are: their numbers lie on the {stored[0].grids[0]} "
-            "grid, whose rounding is taken"
-        )
-    finer = [m for m in modules if m.grids[0] != m.grids[1] and "32" in m.grids[1]]
-    if finer and not exact_base:
-        notes.append(
-            f"the base is stored in {finer[0].grids[0]}, the tuned in {finer[0].grids[1]}: if training started from "
-            "the stored base, --exact-base lowers the floor to the tuned end's rounding"
-        )
-    still = [module for module in modules if module.unchanged_inside > 0.5]
-    if still:
-        notes.append(
-            f"{listed(module.name for module in still)}: in rows and columns that did change most entries did not, as "
-            "where changes below one unit in the last place are rounded away; what is left underestimates the rank"
-        )
-    frozen = sum(module.unchanged == 1 for module in modules)
-    if frozen:
-        notes.append(f"{frozen} of {len(modules)} matrices did not change")
-    return notes
-
-
-def _notes_on_vectors(base: Checkpoint, tuned: Checkpoint, names: Mapping[str, str]) -> list[str]:
-    changed, most = 0, 0.0
-    for key, partner in names.items():
-        shape, dtype = base.tensors[key]
-        if len(shape) != 1 or "float" not in dtype or tuned.tensors[partner].shape != shape:
-            continue
-        before, after = base.read(key).astype(np.float64), tuned.read(partner).astype(np.float64)
-        for where, values in ((base, before), (tuned, after)):
-            if not (np.abs(values) <= LARGEST_WEIGHT).all():
-                raise BadArgument(f"{key} of {where.where} holds numbers that are not finite")
-        size, move = float(np.linalg.norm(before)), float(np.linalg.norm(after - before))
-        changed += move > 0
-        most = max(most, move / size if size else 0.0)
-    if not changed:
-        return []
-    by = f"by {most:.2g} of their norm at most"
-    return [f"{changed} vectors (biases, gains of norms) changed too, {by}; a LoRA holds none"]
-
-
 # ---- heads -----------------------------------------------------------------------------------------------
 
 
 def _layout(
-    base: Checkpoint,
+    base: WeightSource,
     names: Mapping[str, str],
-    tuned: Checkpoint | None,
+    tuned: WeightSource | None,
     mapping: Mapping[str, Any] | None,
     notes: list[str],
 ) -> tuple[HeadLayout | None, list[AttentionLayer]]:
     """The layers whose tensors are there, in one shape, at both ends."""
-    shapes = {name: tensor.shape for name, tensor in base.tensors.items()}
+    shapes = {name: base.tensors[name].shape for name in sorted(base.tensors, key=by_number)}
     config = base.config or (tuned.config if tuned else None)
+    if config is None and mapping is None and (count := base.heads or (tuned.heads if tuned else None)):
+        mapping = {"heads": count}
     try:
         layout = find_layout(shapes, config, mapping)
     except BadArgument as error:
@@ -335,7 +300,7 @@ def _comparable(first: Tensor, second: Tensor) -> bool:
     return first.shape == second.shape and "float" in first.dtype and "float" in second.dtype
 
 
-def _size_of(layer: AttentionLayer, base: Checkpoint) -> int:
+def _size_of(layer: AttentionLayer, base: WeightSource) -> int:
     return sum(math.prod(base.tensors[key].shape) for key in layer.keys)
 
 
@@ -367,7 +332,7 @@ def _product(adapter: Adapter, module: AdapterModule) -> ProductChange:
         raise BadArgument(f"{adapter.where}: {module.name}: {error}") from error
 
 
-def _norm(base: Checkpoint, key: str) -> float:
+def _norm(base: WeightSource, key: str) -> float:
     shape = base.tensors[key].shape
     step = max(1, (1 << 21) // shape[1])
     pieces = (base.rows(key, start, start + step).astype(np.float64) for start in range(0, shape[0], step))
@@ -408,15 +373,16 @@ def _diff_adapter(adapter: Adapter, tick: Tick) -> Difference:
 
 @one_thread()
 def _diff_base_and_adapter(
-    base: Checkpoint, adapter: Adapter, mapping: Mapping[str, Any] | None, heads: bool, tick: Tick
+    base: WeightSource, adapter: Adapter, mapping: Mapping[str, Any] | None, heads: bool, tick: Tick
 ) -> Difference:
-    keys = {f"{name}.weight": key for key, name in peft_names(base.tensors, base.config or {}).items()}
+    paths = _paths(base)
+    keys = {f"{name}.weight": key for key, name in (paths or peft_names(base.tensors, base.config or {})).items()}
     wanted = [f"{module.name}.weight" for module in adapter.modules]
     names = matched_names(wanted, base.tensors) | {name: keys[name] for name in wanted if name in keys}
     absent = [module.name for module in adapter.modules if f"{module.name}.weight" not in names]
     if len(absent) == len(adapter.modules):
         raise BadArgument(f"{adapter.where} does not fit {base.where}, which has no {listed(absent)}")
-    notes = list(adapter.notes)
+    notes = [*base.notes, *adapter.notes]
     if absent:
         notes.append(f"left out, not in {base.where}: {listed(absent)}")
     modules, changes, products = [], {}, {}
@@ -451,4 +417,16 @@ def _diff_base_and_adapter(
         if any(key in products for key in layer.keys):
             found += _heads(layer, base.read, after, exact_base=True)
     family = layout.family if layout else (base.config or {}).get("model_type")
-    return Difference(base.where, adapter.where, family, notes, modules, found, changes, base.config, adapter)
+    return Difference(
+        base.where,
+        adapter.where,
+        family,
+        notes,
+        modules,
+        found,
+        changes,
+        base.config,
+        adapter,
+        origin=base.origin,
+        paths=paths,
+    )

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from saddlescope.core.progress import Tick, silent
+from saddlescope.core.shown import Shown
 from saddlescope.spectra.heads import HeadChange
 from saddlescope.spectra.matrix import MatrixChange, Spectrum
 from saddlescope.spectra.product import ProductChange
 from saddlescope.spectra.ranks import energy_rank, numerical_rank
 
 from .adapter import Adapter
+
+if TYPE_CHECKING:
+    import pandas
+
+    from .advice import Advice
+
+PAGE = "saddlescope.show.change"
+"""Writes the page of a difference. Imported when one is asked for, not before."""
 
 LISTED = 64
 """Singular values of a module that the JSON lists."""
@@ -123,9 +135,18 @@ class Heads:
             }
 
 
-@dataclass
-class Difference:
-    """All that was found.  `changes` gives each module's change again, for those who need its vectors."""
+@dataclass(repr=False)
+class Difference(Shown):
+    """All that was found. Prints itself in a few lines, in a notebook as a table with a picture.
+
+    base, tuned: what was compared; `tuned` is None for an adapter alone.  family: the model's kind.  notes: what limits
+    the numbers.  modules: a `Module` for each matrix.  heads: a `Heads` for each layer and circuit.
+    changes: each module's change, for those who need its vectors; they are computed from the two models, which must
+    still be what they were.  config: of the model.  adapter: the one that was compared, if any.
+    origin: the path or name of the base, if known.  paths: of modules in memory, if the base is one, by key.
+    """
+
+    shown_by: ClassVar[str] = "saddlescope.show.of_difference"
 
     base: str
     tuned: str | None
@@ -133,16 +154,61 @@ class Difference:
     notes: list[str]
     modules: list[Module]
     heads: list[Heads]
-    changes: dict[str, MatrixChange | ProductChange] = field(repr=False)
-    config: Mapping[str, Any] | None = field(default=None, repr=False)
-    adapter: Adapter | None = field(default=None, repr=False)
+    changes: dict[str, MatrixChange | ProductChange]
+    config: Mapping[str, Any] | None = None
+    adapter: Adapter | None = None
+    origin: str | None = None
+    paths: Mapping[str, str] | None = None
 
     def to_dict(self) -> dict[str, Any]:
+        """What `saddlescope diff --json` prints, without the advice."""
         return {
             "base": self.base,
             "tuned": self.tuned,
             "family": self.family,
             "notes": self.notes,
             "modules": [module.to_dict() for module in self.modules],
-            "heads": [row for heads in self.heads for row in heads.rows()],
+            "heads": self.head_rows(),
         }
+
+    def head_rows(self) -> list[dict[str, Any]]:
+        return [row for heads in self.heads for row in heads.rows()]
+
+    def to_dataframe(self, of: Literal["modules", "heads"] = "modules") -> pandas.DataFrame:
+        """A pandas table with a row for each matrix, or for each head and circuit.
+
+        of: "modules" or "heads".
+        """
+        import pandas
+
+        return pandas.DataFrame(import_module(self.shown_by).rows(self, of))
+
+    def advise(self, *, energy: float = 1.0, budget: float | None = None) -> Advice:
+        """The LoRA that this change needs.
+
+        energy: share of the energy above the floor that the ranks hold, matrix by matrix.  budget: instead, trainable
+        parameters: the ranks of least squared error that they buy.
+        """
+        from .advice import advise
+
+        return advise(self, energy=energy, budget=None if budget is None else int(budget))
+
+    def extract(
+        self, folder: str | Path, *, energy: float = 1.0, budget: float | None = None, tick: Tick = silent
+    ) -> dict[str, Any]:
+        """Write that LoRA itself, for `peft.PeftModel.from_pretrained(model, folder)`; returns what it leaves out.
+
+        folder: new or empty.  energy, budget: as of `advise`.  tick: hears of the progress.
+        """
+        from .extract import extract
+
+        return extract(self, self.advise(energy=energy, budget=budget), Path(folder), tick=tick)
+
+    def report(self, path: str | Path, *, advice: Advice | None = None) -> Path:
+        """Write a page with heat maps of the heads, the spectra of the matrices and all numbers; returns its path.
+
+        path: ends in .html.  advice: what `advise` gave, to be on the page too.
+        """
+        found = {**self.to_dict(), "lora": advice and advice.to_dict()}
+        import_module(PAGE).write_change_page(Path(path), found)
+        return Path(path)

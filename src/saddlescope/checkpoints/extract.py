@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from saddlescope.core.errors import BadArgument
-from saddlescope.core.files import named, partial_name
+from saddlescope.core.files import let_others_read, named, partial_name
 from saddlescope.core.progress import Tick, silent
 from saddlescope.core.threads import threads_for
 from saddlescope.spectra.factored import spectrum
@@ -22,6 +22,9 @@ from saddlescope.spectra.top import Triplets
 from .adapter import PREFIX
 from .advice import Advice
 from .difference import Difference
+
+SAME = 1e-5
+"""Up to which share the energy of a change may differ from what was measured: its sum is taken in another precision."""
 
 
 def extract(found: Difference, advice: Advice, folder: Path, *, tick: Tick = silent) -> dict[str, Any]:
@@ -56,7 +59,14 @@ def extract(found: Difference, advice: Advice, folder: Path, *, tick: Tick = sil
             triplets = change.triplets(rank)
             root = np.sqrt(triplets.values)
             left, right = ((vectors * root).astype(np.float32) for vectors in (triplets.left, triplets.right))
-            rest += squared_distance(change, Triplets(left.astype(np.float64), np.ones(rank), right.astype(np.float64)))
+            stored = Triplets(left.astype(np.float64), np.ones(rank), right.astype(np.float64))
+            missed, size = squared_distance(change, stored)
+            rest += missed
+        if not math.isclose(size, module.spectrum.energy, rel_tol=SAME):
+            raise BadArgument(
+                f"{module.name} is not what was compared, its models have changed since: compare them again, or a copy "
+                "that is not trained on"
+            )
         name = PREFIX + advice.names[module.name]
         # The change of an embedding and of GPT-2's Conv1D is (B A) transposed; an adapter's own product is B A.
         if isinstance(change, MatrixChange) and (module.kind == "embedding" or module.name in advice.turned):
@@ -73,10 +83,12 @@ def extract(found: Difference, advice: Advice, folder: Path, *, tick: Tick = sil
     try:
         with named(folder):
             partial.mkdir(parents=True)
+            weights = partial / "adapter_model.safetensors"
             try:
-                save_file(tensors, partial / "adapter_model.safetensors", {"format": "pt"})
+                save_file(tensors, weights, {"format": "pt"})
             except SafetensorError as error:
                 raise OSError(str(error)) from error
+            let_others_read(weights)
             (partial / "adapter_config.json").write_text(json.dumps(advice.config, indent=1) + "\n")
             if folder.is_dir():
                 folder.rmdir()
@@ -99,14 +111,16 @@ def check_folder(folder: Path) -> None:
         raise BadArgument(f"cannot write {folder}: the folder {folder.absolute().parent} does not exist")
 
 
-def squared_distance(change: MatrixChange | ProductChange, triplets: Triplets) -> float:
-    """‖change − left values rightᵀ‖_F², entry by entry: what the stored factors miss, not what they should."""
+def squared_distance(change: MatrixChange | ProductChange, triplets: Triplets) -> tuple[float, float]:
+    """‖change − left values rightᵀ‖_F², entry by entry: what the stored factors miss, not what they should; and
+    ‖change‖_F²."""
     if isinstance(change, ProductChange):
         left = np.concatenate([change.left, -triplets.left * triplets.values], 1)
         right = np.concatenate([change.right, triplets.right], 1)
-        return float((spectrum(left, right) ** 2).sum())
-    total = 0.0
+        return float((spectrum(left, right) ** 2).sum()), change.spectrum.energy
+    missed = size = 0.0
     for where, piece, _ in change.pieces():
         miss = piece - (triplets.left[where] * triplets.values) @ triplets.right.T
-        total += float(np.vdot(miss, miss))
-    return total
+        missed += float(np.vdot(miss, miss))
+        size += float(np.sum(np.square(piece, dtype=np.float64)))
+    return missed, size

@@ -43,7 +43,7 @@ class LoraSettings:
         return module != name or any(module == owner or module.endswith(f".{owner}") for owner in owners)
 
 
-def lora_settings(path: Path, config: dict[str, Any]) -> LoraSettings:
+def lora_settings(path: Path | str, config: dict[str, Any]) -> LoraSettings:
     kind = config.get("peft_type")
     if kind != "LORA":
         raise BadArgument(f"{path}: `peft_type` must be 'LORA', got {str(kind)[:80]!r}: only LoRA adapters are read")
@@ -78,7 +78,7 @@ def notes(config: dict[str, Any]) -> list[str]:
     return said
 
 
-def number(path: Path, key: str, value: Any) -> float:
+def number(path: Path | str, key: str, value: Any) -> float:
     try:
         if not isinstance(value, bool) and math.isfinite(value):
             return float(value)
@@ -87,14 +87,14 @@ def number(path: Path, key: str, value: Any) -> float:
     raise BadArgument(f"{path}: `{key}` must be a finite number, got {str(value)[:80]!r}: correct it")
 
 
-def flag(path: Path, key: str, config: dict[str, Any]) -> bool:
+def flag(path: Path | str, key: str, config: dict[str, Any]) -> bool:
     value = config.get(key)
     if value is not None and not isinstance(value, bool):
         raise BadArgument(f"{path}: `{key}` must be true or false, got {str(value)[:80]!r}: correct it")
     return bool(value)
 
 
-def pattern(path: Path, key: str, config: dict[str, Any]) -> dict[str, float]:
+def pattern(path: Path | str, key: str, config: dict[str, Any]) -> dict[str, float]:
     value = config.get(key) or {}
     if not isinstance(value, dict):
         raise BadArgument(f"{path}: `{key}` must map names to numbers, got {str(value)[:80]!r}: correct it")

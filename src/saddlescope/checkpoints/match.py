@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
+
+
+def by_number(name: str) -> list[tuple[int, str]]:
+    """A key to sort names by, in which layer 2 comes before layer 10."""
+    parts = re.split(r"(\d+)", name)  # words and digits in turn
+    return [(len(part), part) if place % 2 else (0, part) for place, part in enumerate(parts)]
 
 
 def matched_names(base: Iterable[str], tuned: Iterable[str]) -> dict[str, str]:

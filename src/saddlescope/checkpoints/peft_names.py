@@ -31,6 +31,7 @@ _VISION = (
     (re.compile(r"\bencoder\.layer\.(\d+)\.attention\.output\.dense$"), r"layers.\1.attention.o_proj"),
     (re.compile(r"\bencoder\.layer\.(\d+)\.intermediate\.dense$"), r"layers.\1.mlp.fc1"),
     (re.compile(r"\bencoder\.layer\.(\d+)\.output\.dense$"), r"layers.\1.mlp.fc2"),
+    (re.compile(r"\bencoder\.layer\.(?=\d+\.)"), "layers."),
 )
 RENAMED = {
     "vit": _VISION,
@@ -42,8 +43,8 @@ RENAMED = {
 """Names on disk and, from transformers 5 on, in memory; the files kept their old ones."""
 
 
-def peft_names(stored: Iterable[str], config: Mapping[str, Any]) -> dict[str, str]:
-    """Paths of modules in the model that `config` describes, by the keys of their weights."""
+def names_in_memory(stored: Iterable[str], config: Mapping[str, Any]) -> dict[str, str]:
+    """Tensors of the model that `config` describes: what files call them, and what they are called in memory."""
     stored = list(stored)
     family = str(config.get("model_type"))
     body = BODIES.get(family, "")
@@ -51,11 +52,17 @@ def peft_names(stored: Iterable[str], config: Mapping[str, Any]) -> dict[str, st
     prefix = f"{body}." if bare and HEADED.search(architecture(config)) else ""
     found = {}
     for key in stored:
-        name = prefix + key.removesuffix(".weight")
+        module, dot, leaf = key.rpartition(".")
+        name = prefix + module
         for pattern, replacement in RENAMED.get(family, ()):
             name = pattern.sub(replacement, name)
-        found[key] = name
+        found[key] = f"{name}{dot}{leaf}"
     return found
+
+
+def peft_names(stored: Iterable[str], config: Mapping[str, Any]) -> dict[str, str]:
+    """Paths of modules in the model that `config` describes, by the keys of their weights."""
+    return {key: name.removesuffix(".weight") for key, name in names_in_memory(stored, config).items()}
 
 
 def architecture(config: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 
 from saddlescope.checkpoints.tensor import DAMAGED, Tensor, checked_shape
 from saddlescope.core.errors import BadArgument
+from saddlescope.core.extras import needed_by
 
 if TYPE_CHECKING:
     import torch
@@ -69,10 +70,8 @@ class PickledFile:
 
 def load(path: Path) -> Any:
     """The object pickled in `path`, refused if building it would call anything but PyTorch's tensor makers."""
-    try:
+    with needed_by(f"reading {path}"):
         import torch
-    except ImportError as error:
-        raise BadArgument(f"{path} is read with PyTorch, which is missing: pip install 'saddlescope[torch]'") from error
     try:
         with path.open("rb") as file:
             mapped = file.read(4) == b"PK\x03\x04"

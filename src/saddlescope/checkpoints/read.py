@@ -52,11 +52,16 @@ class Checkpoint:
     """Named tensors on disk. `with` closes it; arrays already read stay valid."""
 
     where: str  # as the user gave it
+    origin: str | None
     config: dict[str, Any] | None
+    heads: int | None
+    notes: list[str]
+    is_module: bool
     tensors: Mapping[str, Tensor]  # names as stored, in stored order
 
     def __init__(self, where: str, files: WeightFiles, config: dict[str, Any] | None) -> None:
-        self.where, self.config = where, config
+        self.where, self.origin, self.config = where, where, config
+        self.heads, self.notes, self.is_module = None, [], False
         self._open: OrderedDict[Path, TensorFile] = OrderedDict()
         self._lock = Lock()
         self._closed = False

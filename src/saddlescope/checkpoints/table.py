@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from saddlescope.core.errors import BadArgument
+from saddlescope.core.extras import MissingLibrary, absent, missing
 from saddlescope.core.files import write_csv, write_whole
 
 SUFFIXES = (".csv", ".parquet")
@@ -17,11 +17,8 @@ COLUMNS = 16
 
 def check_table(path: Path) -> None:
     """What would fail after the measurement fails before it."""
-    if path.suffix == ".parquet":
-        try:
-            import pyarrow  # noqa: F401
-        except ImportError as error:
-            raise BadArgument(f"writing {path} needs pyarrow: pip install 'saddlescope[torch]', or use .csv") from error
+    if path.suffix == ".parquet" and absent(["pyarrow"]):
+        raise MissingLibrary(f"{missing(f'writing {path}', 'pyarrow')}, or use .csv")
 
 
 def write_table(path: Path, found: Mapping[str, Any]) -> None:

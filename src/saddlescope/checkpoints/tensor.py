@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -23,6 +23,27 @@ class Tensor(NamedTuple):
 
 class TensorFile(Protocol):
     """One file of tensors. Dropping the last reference to it releases the file."""
+
+    @property
+    def tensors(self) -> Mapping[str, Tensor]: ...
+    def read(self, name: str) -> np.ndarray: ...
+    def rows(self, name: str, start: int, stop: int) -> np.ndarray: ...
+
+
+class WeightSource(Protocol):
+    """The weights of a model, on disk or in memory.
+
+    where: what to call it.  origin: the path or name that it can be loaded from, if known.  config: the content of its
+    config.json, where there is one.  heads: of its attention layers, where it says so itself.  notes: on what was left
+    out.  is_module: whether its names are those of a module's parts in memory, which files may not have.
+    """
+
+    where: str
+    origin: str | None
+    config: dict[str, Any] | None
+    heads: int | None
+    notes: list[str]
+    is_module: bool
 
     @property
     def tensors(self) -> Mapping[str, Tensor]: ...

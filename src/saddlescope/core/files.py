@@ -40,9 +40,22 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     try:
         with named(path):
             write(partial)
+            let_others_read(partial)
             partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def let_others_read(path: Path) -> None:
+    """A file that its owner alone can read, as safetensors leaves it, gets the permissions that new files have here."""
+    if path.stat().st_mode & 0o077:
+        return
+    usual = partial_name(path)
+    try:
+        usual.touch()
+        path.chmod(usual.stat().st_mode)
+    finally:
+        usual.unlink(missing_ok=True)
 
 
 def write_once(path: Path, text: str) -> bool:

@@ -16,7 +16,7 @@ from saddlescope.core.files import write_whole
 from saddlescope.core.ink import BLACK, GREY, PALE, ramp
 
 from .page import number, render
-from .style import canvas, svg_text
+from .style import STYLE, svg_text
 
 Found = Mapping[str, Any]
 
@@ -206,8 +206,13 @@ def tint(share: float, colours: Sequence[str] = RANKS) -> tuple[str, str]:
 
 def svg(draw: Callable[[Any], None], width: float, height: float) -> str:
     """What `draw` puts on axes of this size in inches."""
-    with canvas((width, height)) as (figure, axes):
-        draw(axes)
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    # Without pyplot: the user's own backend and figures are left alone.
+    with matplotlib.rc_context(dict(STYLE)):
+        figure = Figure(figsize=(width, height))
+        draw(figure.subplots())
         return svg_text(figure)
 
 

@@ -42,7 +42,7 @@ def draw_growth(found: xarray.Dataset, path: Path, marked: Sequence[int] = ()) -
         raise BadArgument(f"cannot draw {path}: the name must end in {', '.join(SUFFIXES)}")
     rows = [[f"{kind}{circuit}" for circuit in TITLES] for kind in ("rank", "values", "spectrum")]
     # Without pyplot: the user's own backend and figures are left alone.
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(dict(STYLE)):
         figure = Figure(figsize=(9.0, 8.6), layout="constrained")
         figure.get_layout_engine().set(h_pad=0.1)  # type: ignore[union-attr]
         axes = figure.subplot_mosaic(rows)  # type: ignore[arg-type]
@@ -168,3 +168,63 @@ def _draw_legends(axes: Any, found: xarray.Dataset, marked: bool) -> None:
     axes["valuesOV"].legend(
         lines, [str(mode + 1) for mode in range(modes)], title="direction", alignment="left", **BESIDE
     )
+
+
+# ---- small, and as rows ------------------------------------------------------------------------------------
+
+
+def draw_small(axes: Any, found: xarray.Dataset, marked: Sequence[int] = ()) -> None:
+    """Mean stable rank over the heads of each layer, QK and OV in one panel."""
+    from matplotlib.lines import Line2D
+
+    styles = dict(zip(TITLES, ("-", (0, (3, 1.5))), strict=True))
+    for number, style in enumerate(styles.values()):
+        draw_ranks(axes, found.isel(circuit=number), (50, 50), linestyle=style, linewidth=1.2, **DOTS)
+    draw_steps(axes, found, marked)
+    lines, words = layer_lines(found)
+    lines = [*lines, *(Line2D([], [], color=BLACK, linestyle=style) for style in styles.values())]
+    words = [*(f"layer {word}" for word in words), *styles]
+    if marked:
+        lines, words = [*lines, Line2D([], [], **MARK)], [*words, "a finding"]
+    axes.legend(lines, words, **BESIDE | {"fontsize": 7})
+
+
+def medians(found: xarray.Dataset, most: int) -> list[dict[str, Any]]:
+    """A row for each of at most so many steps: medians over all heads that have moved."""
+    places = np.linspace(0, found.sizes["time"] - 1, min(found.sizes["time"], most)).round().astype(int)
+    rows = []
+    for place in dict.fromkeys(places):
+        row: dict[str, Any] = {"step": int(found["time"].values[place])}
+        for number, circuit in enumerate(found["circuit"].values):
+            change = found["relative_change"].values[place, :, number]
+            ranks = found["stable_rank"].values[place, :, number]
+            known, moved = change[np.isfinite(change)], ranks[np.nan_to_num(change) > 0]
+            row[f"{circuit} change"] = float(np.median(known)) if len(known) else None
+            row[f"{circuit} stable rank"] = float(np.median(moved)) if len(moved) else None
+        rows.append(row)
+    return rows
+
+
+def head_rows(found: xarray.Dataset) -> list[dict[str, Any]]:
+    """A row for each step, layer, circuit and head that was measured."""
+    fields = [name for name in ("relative_change", "stable_rank", "entropy_rank") if name in found]
+    values = [found[name].values for name in fields]
+    top = found["singular_values"].values[..., 0]
+    steps, labels, circuits = (found[name].values for name in ("time", "layer", "circuit"))
+    rows = []
+    for moment, place, circuit, head in np.argwhere(np.isfinite(top)):
+        at = (moment, place, circuit, head)
+        stack, _, layer = str(labels[place]).rpartition(".")
+        rows.append(
+            {
+                "step": int(steps[moment]),
+                **({"stack": stack} if stack else {}),
+                "layer": int(layer),
+                "circuit": str(circuits[circuit]),
+                "head": int(head),
+                **{name: float(value[at]) for name, value in zip(fields, values, strict=True)},
+                "top_singular_value": float(top[at]),
+                **({"loss": float(found["loss"].values[moment])} if "loss" in found else {}),
+            }
+        )
+    return rows

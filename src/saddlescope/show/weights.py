@@ -3,37 +3,44 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from saddlescope.core.words import columns, printable
+from saddlescope.core.words import printable
 
-from .tables import Rows, number
+from .fitted import Column, fitted, legend
+from .tables import Rows
+from .words import number
 
-WIDE = 96
-"""Columns of a terminal from which on all that is known of a matrix fits beside its name."""
+Found = Mapping[str, Any]
+"""What --json prints of a comparison, a matrix or a head."""
 
 FEW = 40
 """Matrices up to which each has its row; beyond, those that differ only by numbers in their names share one."""
 
 
-def change(found: Mapping[str, Any], *, full: bool = False, page: Path | None = None) -> Rows:
+class Group(NamedTuple):
+    """Matrices that share a row. name: without what all names begin with."""
+
+    name: str
+    modules: Sequence[Found]
+
+
+def change(found: Found, *, full: bool = False, page: Path | None = None) -> Rows:
     """Modules, heads by layer, the advice, and the notes."""
-    modules = found["modules"]
-    parts: list[Any] = [_modules(modules, alone=found["tuned"] is None, full=full)]
-    if found["heads"]:
-        parts.append(_heads(found["heads"]))
-    parts.append(
-        "stable rank: energy over that of the top direction; random: that of a random change; entropy: entropy rank; "
-        "above floor: directions that rounding of the stored weights cannot explain"
-    )
+    parts, shown = [], []
+    for table, columns in (_modules(found, full=full), *([_heads(found["heads"])] if found["heads"] else [])):
+        parts.append(table)
+        shown += columns
+    parts.append(legend(shown))
     if found["lora"] is not None:
         parts += _advice(found["lora"])
     parts += [f"note: {words}" for words in found["notes"]]
@@ -42,60 +49,105 @@ def change(found: Mapping[str, Any], *, full: bool = False, page: Path | None = 
     return Rows([dict(found)], parts)
 
 
-def _columns(title: str, words: Sequence[str], numbers: Sequence[str]) -> Table:
-    table = Table(title=title, title_justify="left", header_style="bold")
-    for name in words:
-        table.add_column(name, overflow="fold")
-    for name in numbers:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
-
-
-def _modules(modules: Sequence[Mapping[str, Any]], *, alone: bool, full: bool) -> Table:
-    groups: dict[str, list[Mapping[str, Any]]] = {}
-    grouped = len(modules) > FEW and not full
+def groups_of(modules: Sequence[Found], *, grouped: bool) -> tuple[list[Group], str]:
+    """Those of a kind together, or each by itself; and what was taken off the front of their names."""
     # What stands outside the layers (an output matrix) has no part in what the layers' names share.
     layered = [module["name"] for module in modules if re.search(r"\.\d+\.", module["name"])]
     above = _shared_start(layered or [module["name"] for module in modules])
-    wide = columns() >= WIDE
+    groups: dict[str, list[Found]] = {}
     for module in modules:
         name = module["name"].removeprefix(above).removesuffix(".weight")
         groups.setdefault(_kind(name) if grouped else name, []).append(module)
-    size = ["of r"] if alone else ["change"]
+    return [Group(name, members) for name, members in groups.items()], above
+
+
+NAME = Column("matrix", lambda group: group.name)
+LAYERS = Column("layers", lambda group: str(len(group.modules)), 65)
+SIZE = Column("change", lambda group: _share(_middle(group, "relative_change")))
+OF_RANK = Column("of r", lambda group: _span([str(module["rank"]) for module in group.modules]))
+RANKS = (
+    Column(
+        "stable\nrank",
+        lambda group: number(_middle(group, "stable_rank"), 3),
+        95,
+        "stable rank: energy of the change over that of its top direction",
+    ),
+    Column(
+        "rank\n90%",
+        lambda group: _held(group, "energy_rank_90"),
+        85,
+        "rank 90%: directions that hold so much of the energy, that of rounding included",
+    ),
+    Column(
+        "rank\n99%",
+        lambda group: _held(group, "energy_rank_99"),
+        75,
+        "rank 99%: likewise",
+    ),
+    Column(
+        "above\nfloor",
+        lambda group: _range([module["rank_above_floor"] for module in group.modules]),
+        100,
+        "above floor: directions that rounding of the stored weights cannot explain",
+    ),
+)
+"""What decides the rank of a LoRA."""
+
+FURTHER = (
+    Column(
+        "random",
+        lambda group: number(_middle(group, "random_stable_rank"), 3),
+        30,
+        "random: the stable rank of a random change",
+    ),
+    Column(
+        "entropy\nrank",
+        lambda group: number(_middle(group, "entropy_rank"), 3),
+        20,
+        "entropy rank: exp of the entropy of the shares of energy",
+    ),
+    Column(
+        "top /\nfloor",
+        lambda group: number(_over_floor(group), 3),
+        25,
+        "top / floor: how far the strongest direction is above rounding",
+    ),
+)
+SHAPE = Column("shape", lambda group: _span([" x ".join(map(str, module["shape"])) for module in group.modules]), 60)
+
+
+def _modules(found: Found, *, full: bool) -> tuple[Table, list[Column]]:
+    modules = found["modules"]
+    grouped = len(modules) > FEW and not full
+    groups, above = groups_of(modules, grouped=grouped)
     title = "change of each kind of matrix: medians, and the range of ranks" if grouped else "change of each matrix"
-    extra = ["random", "entropy", "top / floor"] if wide else []
-    numbers = ["shape", *size, "stable rank", "above floor", *extra]
-    table = _columns(
+    size = OF_RANK if found["tuned"] is None else SIZE
+    return fitted(
         title + (f" (names without {_safe(above)})" if above else ""),
-        ["matrix"],
-        [*(["layers"] if grouped else []), *numbers],
+        NAME,
+        [*([LAYERS] if grouped else []), SHAPE, size, *RANKS, *FURTHER],
+        groups,
     )
-    for name, group in groups.items():
-        largest = [
-            module["singular_values"][0] / module["floor"]
-            for module in group
-            if module["floor"] and module["singular_values"]
-        ]
-        table.add_row(
-            _safe(name),
-            *([str(len(group))] if grouped else []),
-            _span([" x ".join(map(str, module["shape"])) for module in group]),
-            _span([str(module["rank"]) for module in group])
-            if alone
-            else _share(_median(module["relative_change"] for module in group)),
-            number(_median(module["stable_rank"] for module in group), 3),
-            _range([module["rank_above_floor"] for module in group]),
-            *(
-                (
-                    number(_median(module["random_stable_rank"] for module in group), 3),
-                    number(_median(module["entropy_rank"] for module in group), 3),
-                    number(_median(largest), 3),
-                )
-                if wide
-                else ()
-            ),
-        )
-    return table
+
+
+def _middle(group: Group, field: str) -> float | None:
+    return _median(module[field] for module in group.modules)
+
+
+def _held(group: Group, field: str) -> str:
+    """The median. Where not all singular values are known, a rank that none of them reaches is larger than any."""
+    known = [math.inf if module[field] is None else module[field] for module in group.modules]
+    middle = statistics.median(known)
+    least = max(len(module["singular_values"]) for module in group.modules)
+    return number(middle, 4) if math.isfinite(middle) else f"> {least}"
+
+
+def _over_floor(group: Group) -> float | None:
+    return _median(
+        module["singular_values"][0] / module["floor"]
+        for module in group.modules
+        if module["floor"] and module["singular_values"]
+    )
 
 
 def _shared_start(names: Sequence[str]) -> str:
@@ -104,32 +156,43 @@ def _shared_start(names: Sequence[str]) -> str:
     return "".join(f"{level[0]}." for level in itertools.takewhile(lambda level: len(set(level)) == 1, words))
 
 
-def _heads(heads: Sequence[Mapping[str, Any]]) -> Table:
+HEADS = (
+    Column("layer", lambda group: str(group[0]["layer"])),
+    Column("heads", lambda group: str(len(group)), 40),
+    Column("change", lambda group: _share(_median(head["relative_change"] for head in group))),
+    Column(
+        "stable rank",
+        lambda group: " ".join(number(value, 3) for value in _three([head["stable_rank"] for head in group])),
+        95,
+        RANKS[0].means,
+    ),
+    Column(
+        "random", lambda group: number(_median(head["random_stable_rank"] for head in group), 3), 30, FURTHER[0].means
+    ),
+    Column(
+        "rank above\nfloor",
+        lambda group: " ".join(number(value, 4) for value in _three([head["rank"] for head in group])),
+        100,
+        RANKS[3].means,
+    ),
+)
+
+
+def _heads(heads: Sequence[Found]) -> tuple[Table, list[Column]]:
     """A row for each layer and circuit: the least, middle and largest of its heads."""
-    groups: dict[tuple[str, int, str], list[Mapping[str, Any]]] = {}
+    groups: dict[tuple[str, int, str], list[Found]] = {}
     for head in heads:
         groups.setdefault((head.get("stack", ""), head["layer"], head["circuit"]), []).append(head)
     stacks = any(stack for stack, _, _ in groups)
-    table = _columns(
-        "change of the heads: least, median and largest of each layer",
-        [*(["stack"] if stacks else []), "circuit"],
-        ["layer", "heads", "change", "stable rank", "random", "rank above floor"],
+    name = Column(
+        "circuit of stack" if stacks else "circuit",
+        lambda group: " ".join(filter(None, [group[0]["circuit"], group[0].get("stack", "")])),
     )
-    for (stack, layer, circuit), group in groups.items():
-        table.add_row(
-            *([_safe(stack)] if stacks else []),
-            circuit,
-            str(layer),
-            str(len(group)),
-            _share(_median(head["relative_change"] for head in group)),
-            " ".join(number(value, 3) for value in _three([head["stable_rank"] for head in group])),
-            number(_median(head["random_stable_rank"] for head in group), 3),
-            " ".join(number(value, 4) for value in _three([head["rank"] for head in group])),
-        )
-    return table
+    title = "change of the heads: least, median and largest of each layer"
+    return fitted(title, name, HEADS, list(groups.values()))
 
 
-def _advice(lora: Mapping[str, Any]) -> list[Any]:
+def _advice(lora: Found) -> list[Any]:
     ranks = lora["rank_pattern"]
     if not ranks:
         why = (
@@ -141,12 +204,7 @@ def _advice(lora: Mapping[str, Any]) -> list[Any]:
     how = f"the best for {lora['budget']:,} parameters" if lora["budget"] is not None else "directions above the floor"
     if lora["energy"] is not None and lora["energy"] < 1:
         how = f"{lora['energy']:.4g} of the energy above the floor"
-    groups: dict[str, list[int]] = {}
-    for name, rank in ranks.items():
-        groups.setdefault(_kind(name), []).append(rank)
-    table = _columns(f"LoRA ranks: {how}", ["module"], ["layers", "rank"])
-    for name, found in groups.items():
-        table.add_row(_safe(name), str(len(found)), _range(found))
+    table, _ = fitted(f"LoRA ranks: {how}", ADVISED[0], ADVISED[1:], advised_groups(ranks))
     lines = [
         f"{lora['parameters']:,} parameters; leaves {number(lora['relative_residual'], 3)} of the change's norm "
         f"({number(lora['residual'], 6)})"
@@ -156,40 +214,49 @@ def _advice(lora: Mapping[str, Any]) -> list[Any]:
         lines.append(f"the adapter: {extracted['folder']}, which leaves {number(extracted['residual'], 6)}")
     else:
         lines.append("PEFT's rank_pattern and alpha_pattern are in --json; --extract DIR writes the adapter itself")
-    reasons: dict[str, list[str]] = {}
-    for row in lora["left_out"]:
-        reasons.setdefault(row["reason"], []).append(row["name"])
-    lines += [f"no LoRA for {len(names)} matrices ({names[0]}, ...): {reason}" for reason, names in reasons.items()]
-    lines += [f"note: {words}" for words in lora["remarks"]]
+    lines += [*left_out_lines(lora["left_out"]), *(f"note: {words}" for words in lora["remarks"])]
     return [table, *lines]
 
 
-def series(found: Mapping[str, Any]) -> Rows:
+ADVISED = (
+    Column("module", lambda pair: pair[0]),
+    Column("layers", lambda pair: str(len(pair[1]))),
+    Column("rank", lambda pair: _range(pair[1])),
+)
+
+
+def advised_groups(ranks: Mapping[str, int]) -> list[tuple[str, list[int]]]:
+    """The ranks of each kind of module."""
+    groups: dict[str, list[int]] = {}
+    for name, rank in ranks.items():
+        groups.setdefault(_kind(name), []).append(rank)
+    return list(groups.items())
+
+
+def left_out_lines(left_out: Sequence[Mapping[str, str]]) -> list[str]:
+    reasons: dict[str, list[str]] = {}
+    for row in left_out:
+        reasons.setdefault(row["reason"], []).append(row["name"])
+    return [f"no LoRA for {len(names)} matrices ({names[0]}, ...): {reason}" for reason, names in reasons.items()]
+
+
+def series(found: Found) -> Rows:
     """Medians over heads at every step, the first stages, and what is wrong with the checkpoints."""
     growth = found["growth"]
     circuits = list(dict.fromkeys(row["circuit"] for row in growth))
-    table = _columns(
+    table, _ = fitted(
         "change from the first checkpoint: medians over all heads",
-        [],
-        ["step", *(f"{circuit} {what}" for circuit in circuits for what in ("change", "stable rank"))],
+        Column("step", lambda rows: number(rows[0]["step"], 9)),
+        [column for place, circuit in enumerate(circuits) for column in _growth(place, circuit)],
+        [[row for row in growth if row["step"] == step] for step in dict.fromkeys(row["step"] for row in growth)],
     )
-    for step in dict.fromkeys(row["step"] for row in growth):
-        rows = {row["circuit"]: row for row in growth if row["step"] == step}
-        cells = [
-            text
-            for circuit in circuits
-            for text in (
-                _share(rows[circuit]["relative_change_median"]),
-                number(rows[circuit]["stable_rank_median"], 3),
-            )
-        ]
-        table.add_row(number(step, 9), *cells)
     stages = found["stages"]
     words = ["no direction stands out"]
     if stages:
         words = [f"{len(stages)} directions grew above a tenth of their head's largest; the first and the last:"]
     for stage in [*stages[:3], *stages[max(3, len(stages) - 2) :]]:
-        where = f"layer {stage['layer']}, head {stage['head']}, {stage['circuit']}"
+        layer = " ".join(filter(None, [stage.get("stack"), f"layer {stage['layer']}"]))
+        where = f"{layer}, head {stage['head']}, {stage['circuit']}"
         words.append(f"  step {number(stage['step'], 3)}: direction {stage['direction']} of {where}")
     findings = [
         Text.assemble((printable(finding["kind"]), "red"), ": ", printable(finding["message"]))
@@ -197,6 +264,13 @@ def series(found: Mapping[str, Any]) -> Rows:
     ]
     checked: list[Any] = findings or [f"{len(found['checkpoints'])} checkpoints: no duplicates, jumps, gaps or NaN"]
     return Rows([dict(found)], [table, *words, *checked, *(f"note: {note}" for note in found["notes"])])
+
+
+def _growth(place: int, circuit: str) -> tuple[Column, Column]:
+    return (
+        Column(f"{circuit}\nchange", lambda rows: _share(rows[place]["relative_change_median"])),
+        Column(f"{circuit}\nstable rank", lambda rows: number(rows[place]["stable_rank_median"], 3)),
+    )
 
 
 def _safe(name: str) -> str:

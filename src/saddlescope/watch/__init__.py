@@ -14,8 +14,6 @@ SaddleCallback goes into a transformers Trainer, LightningCallback into a Lightn
 trees of jax. Names are loaded when they are first used: importing this room imports none of these libraries.
 """
 
-from saddlescope.core.lazy import lazy_names, names_in_stub
+from saddlescope.core.lazy import lazy_names
 
-_HOMES = names_in_stub(__file__)
-__all__ = sorted(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
-__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+__getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -46,6 +46,16 @@ class Worker:
         while self._pending and self._pending[0].done():
             self._pending.popleft().result()
 
+    @property
+    def news(self) -> str:
+        """In words, without waiting: whether a job is under way, or has failed and was not told of yet."""
+        for job in tuple(self._pending):
+            if not job.done():
+                return "measuring"
+            if error := job.exception():
+                return f"the last measurement failed: {type(error).__name__}: {error}"
+        return ""
+
     def wait(self) -> None:
         while self._pending:
             self._pending.popleft().result()

@@ -6,9 +6,12 @@ import importlib
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .watch import Watch
+from saddlescope.core.extras import missing
+
+if TYPE_CHECKING:
+    from .watch import Watch
 
 
 def _callback_class() -> Any:
@@ -21,7 +24,7 @@ def _callback_class() -> Any:
             return importlib.import_module(name).Callback
         except ModuleNotFoundError:
             continue
-    raise ModuleNotFoundError("LightningCallback needs lightning: pip install lightning")
+    raise missing("LightningCallback", "lightning")
 
 
 class LightningCallback(_callback_class()):
@@ -63,6 +66,8 @@ class LightningCallback(_callback_class()):
         self._logged = -1
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        from .watch import Watch  # imported after lightning, which brings torch
+
         # Not on_fit_start: there a resumed Trainer does not know its step yet.
         if not trainer.is_global_zero:
             return

@@ -99,7 +99,7 @@ def _figure(found: xarray.Dataset) -> Any:
     rows: list[Any] = [[f"{kind}{circuit}" for circuit in ("QK", "OV")] for kind in ("rank", "values")]
     if extra := [*loss, *lora]:
         rows.append(extra if len(extra) == 2 else extra * 2)
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(dict(STYLE)):
         heights = [1.0, 1.0, 0.8][: len(rows)]
         figure = Figure(figsize=(9.0, 2.9 * sum(heights)), layout="constrained")
         axes = figure.subplot_mosaic(rows, height_ratios=heights)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
 import saddlescope
 from saddlescope.core.errors import BadArgument, unknown
+from saddlescope.core.shown import Shown
 from saddlescope.spectra.layouts import HeadLayout
 
 from .background import Worker, beside
@@ -24,8 +25,14 @@ if TYPE_CHECKING:
     import xarray
 
 
-class WatchedRun:
-    """A folder that fills with measured steps. Subclasses say where weights come from."""
+class WatchedRun(Shown):
+    """A folder that fills with measured steps. Subclasses say where weights come from.
+
+    Prints itself in a few lines, in a notebook as a table with a picture, at any moment of the training: what is
+    stored by then.
+    """
+
+    shown_by: ClassVar[str] = "saddlescope.show.of_watch"
 
     def __init__(
         self,
@@ -221,10 +228,28 @@ class WatchedRun:
     @property
     def trajectory(self) -> xarray.Dataset:
         """Everything measured so far, over time, layer, circuit, head and mode."""
+        self._worker.wait()
+        return self._read(self.steps_so_far())
+
+    def steps_so_far(self) -> list[int]:
+        """Those whose measurement is over by now, without waiting for the one under way."""
         if not self.active:
             raise BadArgument("only rank 0 of a distributed run is watched: ask there, or read_watched(folder)")
-        steps = self.steps
-        held = {record.step: record for record in self._unwritten}
+        return sorted({*self._store.steps(), *(record.step for record in tuple(self._unwritten))})
+
+    def trajectory_so_far(self, most: int) -> xarray.Dataset | None:
+        """The same of at most so many steps, evenly chosen, without waiting; None before the first is over."""
+        steps = self.steps_so_far()
+        places = np.linspace(0, len(steps) - 1, min(len(steps), most)).round().astype(int)
+        return self._read([steps[place] for place in dict.fromkeys(places)]) if steps else None
+
+    @property
+    def news(self) -> str:
+        """In words, without waiting: "measuring", why the last measurement failed, or nothing."""
+        return self._worker.news
+
+    def _read(self, steps: Sequence[int]) -> xarray.Dataset:
+        held = {record.step: record for record in tuple(self._unwritten)}
         records = [held.get(step) or self._store.read(step) for step in steps]
         return trajectory(self._meta, records, sorted(held), str(self.folder))
 

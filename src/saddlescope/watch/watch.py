@@ -11,6 +11,7 @@ from typing import Any, Literal
 import torch
 from safetensors.torch import load_file
 
+from saddlescope.checkpoints.modules import config_of, heads_of_modules, is_sharded, plain, trouble, unwrap
 from saddlescope.core.errors import BadArgument
 from saddlescope.spectra.arrays import numpy_of
 from saddlescope.spectra.layouts import HeadLayout, find_layout
@@ -18,18 +19,7 @@ from saddlescope.spectra.layouts import HeadLayout, find_layout
 from .folder import WatchFolder
 from .lora import MARK, adapter_notes, find_adapters
 from .measure import METHODS, Measurement, Weights, measure
-from .parameters import (
-    GATHER,
-    config_of,
-    heads_of_modules,
-    leads,
-    numberless,
-    plain,
-    refusal,
-    tensors_of,
-    trouble,
-    unwrap,
-)
+from .parameters import GATHER, leads, numberless, refusal, tensors_of
 from .run import WatchedRun
 
 
@@ -169,7 +159,7 @@ class Watch(WatchedRun):
         except BadArgument as error:
             for name, why in troubles.items():
                 raise refusal(name, tensors[name], why) from error
-            if any(type(module).__name__ == "FullyShardedDataParallel" for module in self._model.modules()):
+            if is_sharded(self._model):
                 raise BadArgument(f"{error} The model is sharded by FSDP. {GATHER}") from error
             raise
         # A layer that lacks a whole tensor is left out of a layout; its siblings tell how its tensors are called.
