@@ -72,7 +72,8 @@ class Figure:
     it shows.
 
     caption: in our words; look_for: what a reader should see.  panels: rows of panel names, as for matplotlib's
-    subplot_mosaic; `draw` receives the axes by these names, and the results of `experiments`.  size: in inches.
+    subplot_mosaic; `draw` receives the axes by these names, and the results of `experiments`.  size: in inches; of a
+    journal (`--figures pdf`) a figure up to 6.4 wide takes one column, a wider one two.
     """
 
     name: str

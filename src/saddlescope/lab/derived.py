@@ -6,9 +6,11 @@ libraries, and the runs by their checksums. Nothing here is more than a copy: it
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -18,7 +20,8 @@ from typing import Any, Literal
 
 from saddlescope.core.claim import NEEDS_FULL, Claim, Verdict, judge
 from saddlescope.core.errors import concerns_all, told_with_place
-from saddlescope.core.experiment import Erratum
+from saddlescope.core.experiment import Erratum, Figure, Results
+from saddlescope.core.extras import MissingLibrary, needed_by
 from saddlescope.core.files import remove, write_whole
 from saddlescope.core.room import Room, room as find_room
 from saddlescope.core.run import Run
@@ -28,10 +31,16 @@ from .closure import OURS, closure, code_changed, hash_of, home
 from .request import Request
 from .store import Damaged, versions
 
-Kind = Literal["verdicts", "figure", "erratum"]
+Also = Literal["pdf", "png", "data"]
+"""What a figure may be wanted as besides SVG: for a journal, or the numbers behind its panels."""
 
-LOOKS_AT = {"verdicts": "claims", "figure": "figures", "erratum": "errata"}
-"""The file of a room that answers each kind of question."""
+Kind = Literal["verdicts", "figure", "erratum"] | Also
+
+LOOKS_AT = {"verdicts": "claims", "erratum": "errata"}
+"""The file of a room that answers each kind of question; all others are about figures."""
+
+SHEET = "show/saddlescope.mplstyle"
+"""Says how figures look, and is no Python."""
 
 SHARED = "lab/derived.py"
 """All answers depend on it, and on what it imports: the judge, the store, the records, the style of figures."""
@@ -39,7 +48,7 @@ SHARED = "lab/derived.py"
 
 @dataclass(frozen=True)
 class Question:
-    """verdicts: on the claims of the experiment `name`.  figure, erratum: of this name.
+    """verdicts: on the claims of the experiment `name`.  figure, pdf, png, data: of the figure of this name; erratum.
 
     code: hash of the code that the answer depends on.  runs: by experiment, those that it draws on.  address: of the
     room, for a process that does not know its name.
@@ -59,7 +68,8 @@ class Question:
 
     @property
     def words(self) -> str:
-        return f"{'verdicts on' if self.kind == 'verdicts' else self.kind} {self.name} of {self.room}"
+        said = {"verdicts": "verdicts on", "pdf": "PDF of figure", "png": "PNG of figure", "data": "data of figure"}
+        return f"{said.get(self.kind, self.kind)} {self.name} of {self.room}"
 
 
 def ask(
@@ -129,10 +139,10 @@ def code_now(kind: Kind, name: str) -> str:
     """Hash of all code that an answer depends on, as it is on the disk."""
     found = find_room(name)
     files = [file for subject in found.subjects if (file := home(subject)) is not None]
-    module = found.part(f"evidence.{LOOKS_AT[kind]}")
+    module = found.part(f"evidence.{LOOKS_AT.get(kind, 'figures')}")
     if module is not None and module.__file__ is not None:
         files.append(Path(module.__file__).resolve())
-    return hash_of(closure([*files, OURS / SHARED], leave_out=frozenset()))
+    return hash_of([*closure([*files, OURS / SHARED], leave_out=frozenset()), OURS / SHEET])
 
 
 code_of = cache(code_now)
@@ -154,14 +164,46 @@ def _answer(question: Question, archive: Archive) -> Any:
         with _mistakes({"svg": None}) as answer:
             answer["svg"] = svg_of(found.figures[question.name], results)
         return answer
+    if question.kind != "erratum":
+        with _mistakes({"files": {}}) as answer:
+            files = _files(question.kind, found.figures[question.name], results)
+            answer["files"] = {ending: _packed(content) for ending, content in files.items()}
+        return answer
     return off_by(next(one for one in found.errata if one.name == question.name))
 
 
+def _files(kind: Also, figure: Figure, results: Results) -> dict[str, bytes]:
+    """By the ends of their names, which begin with those of the room and the figure."""
+    if kind == "data":
+        from saddlescope.show.panels import panel_tables
+
+        return {f"-{name}.csv": table.encode() for name, table in panel_tables(figure, results).items()}
+    from saddlescope.show.journal import journal_picture
+
+    return {f".{kind}": journal_picture(figure, results, kind)}
+
+
+def _packed(content: bytes) -> str:
+    return base64.b64encode(zlib.compress(content)).decode()
+
+
+def files_in(answer: Mapping[str, Any]) -> dict[str, bytes]:
+    """Of a figure that was wanted as a file."""
+    return {ending: zlib.decompress(base64.b64decode(packed)) for ending, packed in answer["files"].items()}
+
+
 def off_by(erratum: Erratum) -> dict[str, Any]:
-    """How far off what is printed is, and the repair: computed here, which takes seconds. None of a plain misprint."""
-    with _mistakes({"off_printed": None, "off_repaired": None}) as answer:
-        if erratum.shows:
-            answer["off_printed"], answer["off_repaired"] = map(float, erratum.shows())
+    """How far off what is printed is, and the repair: computed here, which takes seconds. None of a plain misprint.
+
+    lacks: the library that computing it needs and that is not installed, in words; else "".
+    """
+    with _mistakes({"off_printed": None, "off_repaired": None, "lacks": ""}) as answer:
+        try:
+            with needed_by("it"):
+                if erratum.shows:
+                    answer["off_printed"], answer["off_repaired"] = map(float, erratum.shows())
+        except MissingLibrary as error:
+            answer["lacks"] = str(error)
     return answer
 
 

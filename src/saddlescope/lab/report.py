@@ -87,7 +87,7 @@ def _counts(verdicts: Sequence[Verdict]) -> dict[str, int]:
     return {word: sum(verdict.verdict == word for verdict in verdicts) for word in VERDICTS}
 
 
-NOT_SHOWN: Mapping[str, float | None] = {"off_printed": None, "off_repaired": None}
+NOT_SHOWN: Mapping[str, float | str | None] = {"off_printed": None, "off_repaired": None, "lacks": ""}
 """Of a plain misprint."""
 
 Makers = Sequence[tuple[Origin, int]]
@@ -104,15 +104,22 @@ def _makers(results: Sequence[Reproduced]) -> Makers:
     return sorted(found.values(), key=lambda pair: -pair[1])
 
 
+def table_of(result: Reproduced) -> dict[str, Any]:
+    """The verdicts of a room: name, citation, counts, claims."""
+    return {
+        "name": result.chosen.room.name,
+        "citation": result.chosen.room.citation,
+        "counts": _counts(result.verdicts),
+        "claims": [_claim(verdict) for verdict in result.verdicts],
+    }
+
+
 def _paper(result: Reproduced, folder: Path, full: bool, makers: Makers) -> dict[str, Any]:
     room = result.chosen.room
     return {
-        "name": room.name,
+        **table_of(result),
         "key": room.paper,
-        "citation": room.citation,
         "summary": room.subjects[0].summary,
-        "counts": _counts(result.verdicts),
-        "claims": [_claim(verdict) for verdict in result.verdicts],
         "figures": list(_figures(result, folder)),
         "errata": _errata(result),
         "coverage": room.coverage(),
@@ -156,11 +163,11 @@ def _errata(result: Reproduced) -> list[dict[str, Any]] | None:
     return [erratum_row(room, erratum, result.errata.get(erratum.name, NOT_SHOWN)) for erratum in room.errata]
 
 
-def erratum_row(room: Room, erratum: Erratum, off: Mapping[str, float | None]) -> dict[str, Any]:
-    """An erratum with its evidence. version: of the paper that was read."""
+def erratum_row(room: Room, erratum: Erratum, off: Mapping[str, float | str | None]) -> dict[str, Any]:
+    """An erratum with its evidence. version: of the paper that was read.  off: what `off_by` gives."""
     texts = ("name", "where", "printed", "true", "severity", "repair", "measure")
     found = {**{name: getattr(erratum, name) for name in texts}, "version": room.version}
-    return {**found, **{name: off[name] for name in ("off_printed", "off_repaired")}}
+    return {**found, **{name: off[name] for name in NOT_SHOWN}}
 
 
 def _figures(result: Reproduced, folder: Path) -> Iterator[dict[str, Any]]:

@@ -15,7 +15,7 @@ from saddlescope.core.room import Room, room, rooms
 from saddlescope.core.run import Run
 
 from .archive import Archive, Runs
-from .derived import Derived, Question, ask, claims_on, failures, verdicts_from
+from .derived import Also, Derived, Question, ask, claims_on, failures, files_in, verdicts_from
 from .plan import Note, Plan
 from .records import Records
 from .request import Request
@@ -56,6 +56,7 @@ class Reproduced:
     missing: experiments without runs, and why: this size, or this machine, lacks them.  figures: as SVG, by name.
     errata: how far off what is printed is, and the repair, by name; None where they were not asked for.
     mistakes: in the room's own code and names, each of which costs what depends on it.
+    files: what figures are wanted as besides SVG, by their place in the folder of the report.
     """
 
     chosen: Chosen
@@ -67,6 +68,7 @@ class Reproduced:
     figures: Mapping[str, str]
     errata: Mapping[str, Mapping[str, Any]] | None
     mistakes: Sequence[str]
+    files: Mapping[str, bytes]
 
 
 def choose(targets: Sequence[str] = ()) -> list[Chosen]:
@@ -116,13 +118,15 @@ def carry_out(
     full: bool = False,
     workers: int | None = None,
     records: Records | None = None,
+    also: Sequence[Also] = (),
     tick: Tick = silent,
     note: Note = lambda words: None,
 ) -> list[Reproduced]:
     """Run what the store lacks, judge, draw. A killed call goes on where it stopped.
 
-    workers: None means all cores.  records: runs that are taken from there, where the store has none.  note: hears of
-    what went wrong and was mended: runs that were damaged, workers that were lost.
+    workers: None means all cores.  records: runs that are taken from there, where the store has none.  also: what each
+    figure is wanted as besides SVG.  note: hears of what went wrong and was mended: runs that were damaged, workers
+    that were lost.
     """
     store.prepare()
     archive = Archive(store, records)
@@ -130,7 +134,7 @@ def carry_out(
     for _ in range(ATTEMPTS):
         _drop_damaged(archive, requests.values(), note)
         missing = {key: why for key, group in requests.items() if (why := _why_missing(group, archive))} | wrong
-        questions = {choice.room.name: list(_questions(choice, requests, missing, full)) for choice in chosen}
+        questions = {choice.room.name: list(_questions(choice, requests, missing, full, also)) for choice in chosen}
         plan = Plan(archive, requests, missing, [one for group in questions.values() for one in group])
         try:
             plan.carry_out(workers, tick, note)
@@ -141,7 +145,7 @@ def carry_out(
                 if one.name in plan.failed
             }
             wrong |= failed
-            return [_gathered(choice, archive, requests, missing | failed, wrong, full) for choice in chosen]
+            return [_gathered(choice, archive, requests, missing | failed, wrong, full, also) for choice in chosen]
         except Damaged as error:
             note(f"{error}; it is made again")
             store.look_again()
@@ -190,7 +194,9 @@ Asked = Mapping[tuple[str, str], Sequence[Request]]
 """Requests by room and experiment."""
 
 
-def _questions(choice: Chosen, requests: Asked, missing: Container[tuple[str, str]], full: bool) -> Iterator[Question]:
+def _questions(
+    choice: Chosen, requests: Asked, missing: Container[tuple[str, str]], full: bool, also: Sequence[Also]
+) -> Iterator[Question]:
     """What is to be found out of a room's runs and code. A figure that lacks an experiment is not drawn."""
     name = choice.room.name
 
@@ -202,7 +208,8 @@ def _questions(choice: Chosen, requests: Asked, missing: Container[tuple[str, st
             yield ask("verdicts", name, experiment.name, full, runs(experiment.name))
     for figure in choice.figures:
         if all((name, one) in requests and (name, one) not in missing for one in figure.experiments):
-            yield ask("figure", name, figure.name, full, runs(*figure.experiments))
+            for kind in ("figure", *also):
+                yield ask(kind, name, figure.name, full, runs(*figure.experiments))
     for erratum in (one for one in choice.room.errata if choice.whole and one.shows):
         yield ask("erratum", name, erratum.name)
 
@@ -214,10 +221,11 @@ def _gathered(
     missing: Mapping[tuple[str, str], str],
     wrong: Mapping[tuple[str, str], str],
     full: bool,
+    also: Sequence[Also],
 ) -> Reproduced:
     """Everything is there: read it."""
     name, derived = choice.room.name, Derived(archive)
-    questions = _questions(choice, requests, missing, full)
+    questions = _questions(choice, requests, missing, full, also)
     answers = {(question.kind, question.name): derived.answer(question) for question in questions}
     absent = {one.name: missing[name, one.name] for one in choice.experiments if (name, one.name) in missing}
     groups = {one.name: requests[name, one.name] for one in choice.experiments if one.name not in absent}
@@ -228,7 +236,13 @@ def _gathered(
         assert claim.experiment is not None
         return judge(claim, [], absent.get(claim.experiment) or choice.room.no_experiment(claim.experiment))
 
-    errors = [f"{kind} {one}: {words}" for (kind, one), answer in answers.items() for words in failures(answer)]
+    drawn = [one for (kind, one), answer in answers.items() if kind == "figure" and answer["svg"]]
+    errors = [
+        f"{kind} {one}: {words}"
+        for (kind, one), answer in answers.items()
+        if kind not in also or one in drawn  # the same mistake is told once
+        for words in failures(answer)
+    ]
     errors += [f"experiment {one}: {why}" for (room, one), why in wrong.items() if room == name]
     return Reproduced(
         choice,
@@ -237,12 +251,18 @@ def _gathered(
         {experiment: [archive.about(request) for request in group] for experiment, group in groups.items()},
         absent,
         [found.get(claim.name) or undecided(claim) for claim in choice.claims],
-        {one: answer["svg"] for (kind, one), answer in answers.items() if kind == "figure" and answer["svg"]},
+        {one: answers["figure", one]["svg"] for one in drawn},
         {one: answer for (kind, one), answer in answers.items() if kind == "erratum"} if choice.whole else None,
         [
             f"{name}: {words}"
             for words in [*errors, *choice.room.broken, *choice.room.lost(choice.claims, choice.figures)]
         ],
+        {
+            f"{'data' if kind == 'data' else 'figures'}/{name}-{one}{ending}": content
+            for (kind, one), answer in answers.items()
+            if kind in also
+            for ending, content in files_in(answer).items()
+        },
     )
 
 

@@ -65,10 +65,17 @@ def comparison(value: float | None, bound: float | None, side: str) -> str:
     """How the value stands to its bound, with enough digits that two different numbers look different."""
     if value is None or bound is None or math.isnan(value):
         return "not measured" if value is None else number(value)
-    digits = next((n for n in range(3, 17) if value == bound or number(value, n) != number(bound, n)), 17)
+    digits = telling_digits(value, bound)
     kept = {"at most": value <= bound, "at least": value >= bound, "above": value > bound}[side]
     sign = _SIGNS[side][0 if kept else 1]
     return f"{number(value, digits)} {sign} {number(bound, digits)}"
+
+
+def telling_digits(value: float | None, bound: float | None) -> int:
+    """Of both numbers, as many that two different ones look different; three are enough for one alone."""
+    if value is None or bound is None:
+        return 3
+    return next((n for n in range(3, 17) if value == bound or number(value, n) != number(bound, n)), 17)
 
 
 def _prose(text: str) -> Markup:

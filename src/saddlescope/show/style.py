@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,31 +19,64 @@ FACES = {"predict": "#555555", "flow": "#0072B2", "train": "#D55E00"}
 
 SUFFIXES = (".png", ".svg", ".pdf")
 
-STYLE: dict[Any, Any] = {
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.titlesize": 10,
-    "legend.frameon": False,
-    "figure.constrained_layout.use": True,
-    "svg.hashsalt": "saddlescope",
-}
+SHEET = Path(__file__).with_name("saddlescope.mplstyle")
+"""The style sheet; matplotlib knows it as "saddlescope.show.saddlescope"."""
+
+
+class _Settings(Mapping[Any, Any]):
+    """Those of the style sheet. Matplotlib is imported when the first of them is asked for."""
+
+    @cached_property
+    def _found(self) -> Mapping[Any, Any]:
+        from matplotlib import rc_params_from_file
+
+        return rc_params_from_file(SHEET, use_default_template=False)
+
+    def __getitem__(self, name: Any) -> Any:
+        return self._found[name]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+
+STYLE: Any = _Settings()
 
 
 @contextmanager
-def canvas(size: tuple[float, float], panels: str = "") -> Iterator[tuple[Any, Any]]:
+def canvas(size: tuple[float, float], panels: str = "", settings: Any = STYLE) -> Iterator[tuple[Any, Any]]:
     """A figure in this style, and its axes; by their names where there are several."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    with plt.rc_context(STYLE):
+    with plt.rc_context(settings):
         figure, axes = plt.subplot_mosaic(panels, figsize=size) if panels else plt.subplots(figsize=size)
         try:
             yield figure, axes
         finally:
             plt.close(figure)
+
+
+@contextmanager
+def drawn(
+    figure: Figure, results: Results, size: tuple[float, float] | None = None, settings: Any = STYLE
+) -> Iterator[tuple[Any, Mapping[str, Any]]]:
+    """A room's figure, and its axes by the names of their panels. size: in inches; by default the figure's own.
+
+    What the user's own matplotlibrc says does not count: the same runs give the same picture everywhere.
+    """
+    import matplotlib
+
+    with (
+        matplotlib.rc_context(fname=SHEET),
+        canvas(size or figure.size, "\n".join(figure.panels), settings) as (found, axes),
+    ):
+        figure.draw(axes, results)
+        yield found, axes
 
 
 def svg_text(figure: Any) -> str:
@@ -54,18 +88,17 @@ def svg_text(figure: Any) -> str:
 
 def svg_of(figure: Figure, results: Results) -> str:
     """A room's figure as SVG text."""
-    with canvas(figure.size, "\n".join(figure.panels)) as (drawn, axes):
-        figure.draw(axes, results)
-        return svg_text(drawn)
+    with drawn(figure, results) as (found, _):
+        return svg_text(found)
 
 
 def save_picture(figure: Any, path: Path) -> None:
     """Drawn in memory first: matplotlib's PDF does not bear a full disk."""
-    drawn = io.BytesIO()
+    data = io.BytesIO()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")  # a name may be in letters that the font lacks
-        figure.savefig(drawn, format=path.suffix.removeprefix("."), dpi=150)
-    write_whole(path, lambda partial: partial.write_bytes(drawn.getvalue()))
+        figure.savefig(data, format=path.suffix.removeprefix("."), dpi=150)
+    write_whole(path, lambda partial: partial.write_bytes(data.getvalue()))
 
 
 @contextmanager

@@ -22,6 +22,9 @@ SHOWN = 6
 
 LOG_TIME = "time (log)"
 
+BESIDE = {(0, 3): -9, (1, 3): -9, (0, 1, 2, 3): 13}
+"""How high above its point the name of a fixed point stands that would lie on another: {1,4} beside {2,3}, say."""
+
 
 def _levels(axes: Any, run: Run) -> None:
     """The plateau losses of Eq. (5), dashed."""
@@ -149,7 +152,7 @@ def figure_curvature(axes: Mapping[str, Any], results: Results) -> None:
         visited += [(loss, rate)] if first else []
         panel.plot(loss, rate, "o" if first else "x", color="#0072B2" if first else BLACK, ms=6, zorder=3)
         name = "{" + ",".join(str(d + 1) for d in learned) + "}" if learned else "∅"
-        beside = (4, -9 if learned == (0, 3) else 5)  # nearly the same place as {2,3}
+        beside = (4, BESIDE.get(learned, 5))
         panel.annotate(name, (loss, rate), textcoords="offset points", xytext=beside, fontsize=7, color=GREY)
     panel.plot(*np.array(visited).T, color="#0072B2", lw=1, alpha=0.6)
     panel.set(xlabel="loss of the fixed point", ylabel="largest growth rate", xlim=(1.05, 0.02))
@@ -203,14 +206,14 @@ def figure_blocks(axes: Mapping[str, Any], results: Results) -> None:
 def figure_regression(axes: Mapping[str, Any], results: Results) -> None:
     panel = axes["a"]
     for label, measure, marker, color in (
-        ("principal component regression, plateaus 2 to 5", prompts.distance_from_regression, "o", "#0072B2"),
+        ("principal component\nregression, plateaus 2 to 5", prompts.distance_from_regression, "o", "#0072B2"),
         ("least squares, at the end", prompts.distance_from_least_squares, "s", "#D55E00"),
     ):
         lengths, distances = np.array(sweeps.against(results["context"], "context_length", measure)).T
         panel.plot(lengths, distances, marker, color=color, label=label)
         panel.plot(lengths, distances[-1] * np.sqrt(lengths[-1] / lengths), "--", color=color, lw=0.8)
     panel.set(xscale="log", yscale="log", xlabel="context length N", ylabel="rms distance / rms of the answers")
-    panel.legend(fontsize=7, title="distance of the network from", title_fontsize=7)
+    panel.legend(fontsize=7, title="distance of the network from", title_fontsize=7, loc="lower left")
 
 
 ROW: dict[str, Any] = {"panels": ("abcd",), "size": (10.0, 2.8)}

@@ -185,7 +185,7 @@ def figure_10(axes: Mapping[str, Any], results: Results) -> None:
         axes[below].set(title=f"feature {k + 1}")
         axes[below].axhline(spec.strengths[k], color=PALE, lw=0.8, ls=DASHES, zorder=1)
     axes["a"].set_ylabel("attention $s_k$")
-    axes["c"].legend(fontsize=7, loc="center", bbox_to_anchor=(0.75, 0.6))
+    axes["c"].legend(fontsize=7, loc="center", bbox_to_anchor=(0.68, 0.6))
     axes["d"].set_ylabel(r"$\langle V_k, V_j^*\rangle$")
     _loss_parts(axes["g"], run)
     for name in "abcdefg":
@@ -207,7 +207,7 @@ def _last_stage(panel: Any, run: Run, name: str, word: str) -> None:
     for label, dashes in (("3", "-"), ("1", DASHES)):
         panel.plot([], [], color=GREY, lw=1.3, ls=dashes, label=f"{word} {label}")
     panel.set(title=f"last stage, {word}s", xlim=(-2 * after, after))
-    panel.legend(fontsize=7, loc="center left")
+    panel.legend(fontsize=7, loc="center left" if name == "attention" else "upper left")
 
 
 def _loss_parts(panel: Any, run: Run) -> None:
