@@ -9,14 +9,16 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import xarray
 
 import saddlescope as ss
 from saddlescope.cli import app, run
 from saddlescope.core import registry
-from saddlescope.lab.export import series_of
+from saddlescope.lab.export import series_of, write_runs
 
 from .conftest import EXAMPLE
 
@@ -101,6 +103,13 @@ def test_set_reads_json_else_words(capsys):
         (["flow", "squares", "--seed", "x"], "seed"),
         (["flow", "squares", "--seed", "-1"], "zero or positive"),
         (["flow", "squares", "--seeds", "0"], "at least 1"),
+        (["flow", "squares", "--seeds", "5:5"], "B is excluded"),
+        (["compare", "squares", "--seeds", "5:2"], "at least 1"),
+        (["flow", "squares", "--seeds", "few"], "A:B"),
+        (["flow", "squares", "--seeds", "-2:3"], "between 0"),
+        (["compare", "squares", "--out", "x.nc"], "must end in .csv"),
+        (["judge", "squares", "--plot", "x.bmp"], "must end in"),
+        (["judge", "tests.test_cli:OnlyTrained"], "it can train"),
         (["flow", "squares", "--preset", "tiny", "--out", "x.txt"], ".nc or .csv"),
         (["flow", "squares", "--preset", "tiny", "--seeds", "2", "--out", "x.nc"], "one seed"),
         (["predict", "squares", "--preset", "tiny", "--out", "x.nc"], "no trajectory"),
@@ -130,6 +139,50 @@ def test_bad_arguments_exit_2_with_a_clear_word(capsys, arguments, words):
     code, out, err = call(capsys, *arguments)
     assert code == 2 and words in err and out == ""
     assert "Traceback" not in err
+
+
+def test_a_dimension_without_places_does_not_spoil_the_file(tmp_path):
+    run = ss.run(ss.subject("squares", "tiny"), "flow")
+    nothing = np.zeros((run.trajectory.sizes["time"], 0))
+    write_runs(tmp_path / "a.nc", [replace(run, trajectory=run.trajectory.assign(none=(("time", "nowhere"), nothing)))])
+    with xarray.open_dataset(tmp_path / "a.nc", engine="scipy") as found:
+        assert np.array_equal(found["loss"], run.trajectory["loss"])
+
+
+def test_seeds_from_a_to_b_leave_b_out(capsys):
+    code, out, _ = call(capsys, "predict", "squares", "--preset", "tiny", "--seeds", "3:5", "--json")
+    assert code == 0 and [one["seed"] for one in strict_loads(out)] == [3, 4]
+    code, out, _ = call(capsys, "flow", "squares", "--preset", "tiny", "--seeds", "2:3", "--json")
+    (one,) = strict_loads(out)
+    assert one["seed"] == 2 and one["stages"] == ss.run(ss.subject("squares", "tiny"), "flow", 2).to_dict()["stages"]
+
+
+def test_compare_takes_seeds_and_writes_a_table(capsys, tmp_path):
+    several = ["--preset", "tiny", "--seeds", "1:3"]
+    code, out, _ = call(capsys, "compare", "squares", *several, "--json")
+    assert code == 0 and [one["seed"] for one in strict_loads(out)] == [1, 2]
+    path = tmp_path / "stages.csv"
+    code, out, _ = call(capsys, "compare", "squares", *several, "--out", path, "--plot", tmp_path / "a.png")
+    rows = list(csv.DictReader(path.open()))
+    assert code == 0 and [(row["seed"], row["index"]) for row in rows] == [(s, i) for s in "12" for i in "12"]
+    one = ss.compare(ss.subject("squares", "tiny"), 2)
+    assert float(rows[2]["flow_time"]) == one.runs["flow"].stages[0].time
+    assert "over 2 seeds" in out and (tmp_path / "a.png").is_file()
+
+
+def test_compare_of_many_seeds_shows_medians(capsys):
+    code, out, _ = call(capsys, "compare", "squares", "--preset", "tiny", "--seeds", "9")
+    times = sorted(ss.predict(ss.subject("squares", "tiny"), seed).times[0] for seed in range(9))
+    assert code == 0 and "median" in out and f"{times[4]:.6g}" in out
+
+
+def test_judge_prints_the_verdicts_of_one_flow(capsys, tmp_path):
+    code, out, _ = call(capsys, "judge", "squares", "--preset", "tiny", "--json")
+    rows = strict_loads(out)
+    assert code == 0 and list(rows[0])[:6] == ["system", "claim", "verdict", "value", "bound", "source"]
+    assert {row["verdict"] for row in rows} <= {"supported", "refuted", "undecided"}
+    code, out, _ = call(capsys, "judge", "squares", "--preset", "tiny", "--plot", tmp_path / "a.png")
+    assert code == 0 and rows[0]["claim"] in out and (tmp_path / "a.png").is_file()
 
 
 def test_remarks_on_legal_values_are_notes(capsys):

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, CycloptsError, Parameter
 
@@ -16,8 +16,9 @@ from . import __version__, instrument
 from .console import Json, check_files, open_streams, print_result as _print, say
 from .core.compilation import keep_compiled
 from .core.errors import BadArgument, OnlyHelped
+from .core.extras import MissingLibrary, needed_by
 from .core.files import CannotWrite
-from .core.progress import progress
+from .core.progress import part_of, progress
 from .interrupt import Terminated, hear_every_interrupt, leave_at_once
 
 if TYPE_CHECKING:
@@ -35,10 +36,19 @@ Settings = Annotated[
 ]
 Preset = Annotated[str, Parameter(help="Where fields start from: tiny, quick, paper, or another of the system's.")]
 Seed = Annotated[int, Parameter(help="Moves the initial weights only.")]
-Seeds = Annotated[int | None, Parameter(help="Run seeds 0..N-1 instead; --json then prints a list.")]
+Seeds = Annotated[
+    str | None,
+    Parameter(help="Several seeds instead: N for 0..N-1, or A:B, where B is excluded. --json then prints a list."),
+]
 Out = Annotated[Path | None, Parameter(help="Write the trajectory (.nc or .csv); for predict the stages (.csv).")]
-Plot = Annotated[Path | None, Parameter(help="Draw the loss with the predicted plateaus (.png, .svg, .pdf).")]
-SystemName = Annotated[str, Parameter(help="A name that `saddlescope list` shows, or MODULE:CLASS for your own.")]
+Plot = Annotated[Path | None, Parameter(help="Draw the loss with what theory predicts of it (.png, .svg, .pdf).")]
+SystemName = Annotated[
+    str,
+    Parameter(
+        help="A name that `saddlescope list` shows, or MODULE:CLASS for your own.",
+        completer=lambda context: _names(context.incomplete),
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -57,6 +67,9 @@ class Options:
 Shared = Annotated[Options, Parameter(name="*")]
 USUAL = Options()
 
+SEEDS = 2**31
+"""All seeds are below."""
+
 INTERRUPTED, TERMINATED = 130, 143
 """Exit codes of a command that Ctrl-C or SIGTERM ended: 128 + the signal's number, as shells have it."""
 
@@ -65,13 +78,33 @@ app = App(
     version=__version__,
     suppress_keyboard_interrupt=False,
     help="How transformers learn in stages: papers that can be predicted, flowed and trained; and your own models, by "
-    "the spectra of their weight changes.\n\nStart with: saddlescope reproduce, or saddlescope diff BASE TUNED",
+    "the spectra of their weight changes. Without a command: five things to try.",
 )
 
 
+@app.default
+def start() -> int:
+    """Five things to try."""
+    from .show import tables
+
+    return _print(tables.things_to_try(), False)
+
+
 @app.command(name="list")
-def list_systems(system: str | None = None, /, *, coverage: bool = False, json: Json = False) -> int:
+def list_systems(
+    system: str | None = None,
+    /,
+    *,
+    coverage: Annotated[bool, Parameter(negative="")] = False,
+    json: Json = False,
+) -> int:
     """Systems and studies with their faces and claims; with a SYSTEM, the meaning of its fields, and its presets.
+
+    For example:
+
+    - `saddlescope list`: what there is
+    - `saddlescope list linear_icl`: what --set takes for this system
+    - `saddlescope list --coverage`: how much of each paper is treated
 
     Parameters
     ----------
@@ -109,7 +142,10 @@ def reproduce(
     ] = None,
     recorded: Annotated[
         Path | None,
-        Parameter(help="Folder of recorded runs (results): what it holds of a study need not be run."),
+        Parameter(
+            help="Folder of recorded runs: what it holds of a study need not be run. `results` means those that come "
+            "with saddlescope, unless there is such a folder here."
+        ),
     ] = None,
     record: Annotated[
         Path | None,
@@ -117,6 +153,14 @@ def reproduce(
             help="Folder that also gets the verdicts, figures and thinned training curves, with their provenance."
         ),
     ] = None,
+    figures: Annotated[
+        Literal["svg", "pdf", "png"],
+        Parameter(help="As pdf or png, figures are drawn for a journal too: one column wide, or two."),
+    ] = "svg",
+    data: Annotated[
+        bool, Parameter(negative="", help="Write the numbers behind every panel too, into OUT/data (.csv).")
+    ] = False,
+    latex: Annotated[Path | None, Parameter(help="Write all verdicts as LaTeX tables (.tex).")] = None,
     all: Annotated[
         bool, Parameter(negative="", help="Print every claim's verdict, not only those that were refuted.")
     ] = False,
@@ -129,15 +173,22 @@ def reproduce(
     writes its own in the same place. Prints the verdicts of each paper in numbers, and the refuted claims. A mistake in
     the code of one claim, figure or experiment costs what depends on it alone, and makes the exit code 1.
 
-    Example: saddlescope reproduce linear_icl --full
+    For example:
+
+    - `saddlescope reproduce linear_icl:4 --all`: one figure, and a verdict on every claim that it rests on
+    - `saddlescope reproduce linear_icl --full`: one paper at its own size
+    - `saddlescope reproduce linear_icl:4 --figures pdf --data --latex verdicts.tex`: for a paper of your own
+    - `saddlescope reproduce`: everything, in six to ten minutes on two cores
     """
     from .lab.job import reproduce as do_the_job
     from .show import tables
 
     if out.is_dir():
         check_files(("--out", out / "report.html", ()))
+    check_files(("--latex", latex, (".tex",)))
     with progress("reproduce") as tick:
         asked = {"full": full, "out": out, "workers": workers, "recorded": recorded, "record": record}
+        asked |= {"figures": figures, "data": data, "latex": latex}
         found = do_the_job(*targets, **asked, tick=tick, note=tick.note)
     rows = found.verdicts
     _print(rows if json else tables.verdicts(rows, found.seconds, found.page, everything=all), json)
@@ -147,6 +198,11 @@ def reproduce(
 @app.command
 def errata(system: str | None = None, /, *, json: Json = False) -> int:
     """What the papers got wrong: how far off what is printed is, and what holds instead.
+
+    For example:
+
+    - `saddlescope errata linear_icl`: of one paper
+    - `saddlescope errata --json`: of all papers, for a program
 
     Parameters
     ----------
@@ -175,10 +231,33 @@ def errata(system: str | None = None, /, *, json: Json = False) -> int:
 
 
 @app.command
+def cite(system: str | None = None, /, *, json: Json = False) -> int:
+    """BibTeX of saddlescope, and of the paper whose system or study you used.
+
+    For example:
+
+    - `saddlescope cite linear_icl`: saddlescope and one paper
+    - `saddlescope cite > papers.bib`: saddlescope and all papers, as a file
+
+    Parameters
+    ----------
+    system
+        name of a system or study; by default all papers.
+    """
+    from .lab.cite import cite as bibtex, entries
+
+    return _print(entries(system) if json else bibtex(system), json)
+
+
+@app.command
 def predict(system: SystemName, /, *, asked: Shared = USUAL) -> int:
     """What theory says of a start: times and losses of the stages, by closed forms and stage algorithms.
 
-    Example: saddlescope predict linear_icl --set init_scale=0.001 heads=5
+    For example:
+
+    - `saddlescope predict linear_icl --set init_scale=0.001 heads=5`: the stages of another start
+    - `saddlescope predict linear_icl --plot staircase.png`: as a picture
+    - `saddlescope predict linear_icl --seeds 10:20 --out stages.csv`: of ten starts, as a table
     """
     return _face("predict", system, asked)
 
@@ -187,7 +266,11 @@ def predict(system: SystemName, /, *, asked: Shared = USUAL) -> int:
 def flow(system: SystemName, /, *, solver: str = "default", asked: Shared = USUAL) -> int:
     """The gradient flow of the exactly reduced state.
 
-    Example: saddlescope flow linear_icl --set init_scale=0.001 --seeds 6 --plot loss.png
+    For example:
+
+    - `saddlescope flow linear_icl --set init_scale=0.001 --plot loss.png`: the loss beside its prediction
+    - `saddlescope flow linear_icl --seeds 100`: how stages spread over a hundred starts
+    - `saddlescope flow linear_icl --out run.nc`: everything that was measured, for xarray
 
     Parameters
     ----------
@@ -201,7 +284,11 @@ def flow(system: SystemName, /, *, solver: str = "default", asked: Shared = USUA
 def train(system: SystemName, /, *, save: Path | None = None, asked: Shared = USUAL) -> int:
     """The network by a real optimizer; on the whole problem by exact statistics where the system has them.
 
-    Example: saddlescope train linear_icl --set optimizer=adam learning_rate=0.001 steps=5000
+    For example:
+
+    - `saddlescope train linear_icl --plot loss.png`: gradient descent beside the predicted drops
+    - `saddlescope train linear_icl --set optimizer=adam learning_rate=0.001 steps=5000`: another optimizer
+    - `saddlescope train linear_icl --save run.npz`: can be stopped; the same call goes on
 
     Parameters
     ----------
@@ -218,21 +305,80 @@ def compare(
     *,
     settings: Settings = None,
     seed: Seed = 0,
+    seeds: Seeds = None,
     preset: Preset = "quick",
+    out: Annotated[Path | None, Parameter(help="Write times and losses of the stages in every face (.csv).")] = None,
     plot: Plot = None,
     json: Json = False,
 ) -> int:
-    """All faces of a system from one start, in one table and one picture."""
+    """All faces of a system from one start, or from several, in one table and one picture.
+
+    For example:
+
+    - `saddlescope compare linear_icl --plot staircase.png`: theory, flow and training laid over one another
+    - `saddlescope compare linear_icl --seeds 5:10 --out stages.csv`: from five starts, as a table
+    """
     from .lab.compare import compare as compare_faces
     from .show import tables
 
     chosen = _system(system, preset, settings)
-    _check_request(seed, None, None, plot, None)
+    several = _check_request(seed, seeds, out, plot, None, tables=(".csv",))
     with progress(f"compare {system}") as tick:
-        result = compare_faces(chosen, seed, tick=tick)
+        results = [
+            compare_faces(chosen, one, tick=part_of(tick, number, len(several), f"seed {one}" if seeds else ""))
+            for number, one in enumerate(several)
+        ]
+    if out is not None:
+        from .lab.export import write_comparisons
+
+        write_comparisons(out, results)
     if plot is not None:
-        _draw(plot, list(result.runs.values()))
-    return _print(result.to_dict() if json else tables.comparison(result), json)
+        _draw(plot, [run for result in results for run in result.runs.values()])
+    if json:
+        return _print([result.to_dict() for result in results] if seeds else results[0].to_dict(), True)
+    return _print(tables.comparisons(results), False)
+
+
+@app.command
+def judge(
+    system: SystemName,
+    /,
+    *,
+    settings: Settings = None,
+    seed: Seed = 0,
+    preset: Preset = "quick",
+    plot: Annotated[
+        Path | None, Parameter(help="Draw how far each value is from its bound (.png, .svg, .pdf).")
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Verdicts on the claims of a paper at your parameters: all that one gradient flow can decide, in seconds.
+
+    `reproduce` judges the claims by the paper's own experiments; this says where they hold and where they end.
+
+    For example:
+
+    - `saddlescope judge linear_icl`: at the everyday preset
+    - `saddlescope judge linear_icl --set init_scale=1e-4 context_length=100`: at parameters of your own
+    """
+    from .lab.judge import judge as judge_claims
+    from .show import tables
+
+    chosen = _system(system, preset, settings)
+    _check_request(seed, None, None, plot, None)
+    with progress(f"judge {system}") as tick:
+        found = judge_claims(chosen, seed, tick=tick)
+    if found.run.result != "finished":
+        say("note", f"seed {seed}: {found.run.result}")
+    if plot is not None:
+        from .show.of_verdicts import size
+        from .show.style import picture
+
+        with picture(plot) as axes:
+            axes.figure.set_size_inches(size(found))
+            found.plot(axes)
+    shown = tables.verdicts_of_one_run(found)
+    return _print(shown, json)
 
 
 @app.command
@@ -254,7 +400,10 @@ def stages(
     trajectories (.nc), and TensorBoard's events.out.tfevents.* or the folder of a run. Of a run that was resumed the
     later records count.
 
-    Example: saddlescope stages log.jsonl --loss train.loss --plot stages.png
+    For example:
+
+    - `saddlescope stages log.jsonl --loss train.loss --plot stages.png`: a loss by its name, with a picture
+    - `saddlescope stages run.nc --count 4`: four drops, since you know that there are four
 
     Parameters
     ----------
@@ -305,7 +454,10 @@ def stages(
 def where(system: str, statement: str | None = None, /, *, json: Json = False) -> int:
     """File and line that implement a statement of the paper; without one, the whole table.
 
-    Example: saddlescope where linear_icl "Eq. (5)"
+    For example:
+
+    - `saddlescope where linear_icl "Eq. (5)"`: one equation
+    - `saddlescope where linear_icl`: all of them
 
     Parameters
     ----------
@@ -336,7 +488,10 @@ def new(
     package of its own, which `pip install --editable NAME` makes known to saddlescope. CONTRIBUTING.md explains what
     was written.
 
-    Example: saddlescope new deep_linear --package
+    For example:
+
+    - `saddlescope new deep_linear`: in a checkout of saddlescope
+    - `saddlescope new deep_linear --package`: a package of your own
 
     Parameters
     ----------
@@ -357,6 +512,11 @@ def new(
 def check(system: str, /, *, json: Json = False) -> int:
     """Conformance of a system: every identity that ties its faces together, checked on its tiny presets.
 
+    For example:
+
+    - `saddlescope check linear_icl`: one of ours
+    - `saddlescope check mine:MySystem`: the class MySystem in the file mine.py
+
     Parameters
     ----------
     system
@@ -375,6 +535,28 @@ def check(system: str, /, *, json: Json = False) -> int:
 
 app.command(instrument.diff)
 app.command(instrument.series)
+
+
+@app.command
+def completion(
+    shell: Annotated[Literal["bash", "zsh", "fish", "powershell"], Parameter(help="Which shell the script is for.")],
+    /,
+    *,
+    install: Annotated[
+        bool, Parameter(negative="", help="Put it where the shell finds it, and say so in the shell's start-up file.")
+    ] = False,
+) -> int:
+    """The script by which a shell completes commands, options and names of systems with the Tab key.
+
+    For example:
+
+    - `saddlescope completion bash --install`: for good
+    - `saddlescope completion zsh`: only printed
+    """
+    if install:
+        return _print(f"wrote {app.install_completion(shell=shell, add_to_startup=True)}; open a new shell", False)
+    print(app.generate_completion(shell=shell))
+    return 0
 
 
 # ---- plumbing --------------------------------------------------------------------------------------------
@@ -405,6 +587,13 @@ def _system(name: str, preset: str, settings: list[str] | None) -> Subject:
     return system
 
 
+def _names(begun: str) -> list[str]:
+    """Systems, for the shell to complete."""
+    from .core.registry import subject_types
+
+    return [name for name in subject_types() if name.startswith(begun)]
+
+
 def _face(face: Face, name: str, asked: Options, solver: str = "default", save: Path | None = None) -> int:
     from .lab.run import run as run_one
     from .show import tables
@@ -412,14 +601,14 @@ def _face(face: Face, name: str, asked: Options, solver: str = "default", save: 
     system = _system(name, asked.preset, asked.settings)
     system.needs_face(face)
     in_folder = face == "train" and system.training.keeps == "folder"
-    _check_request(asked.seed, asked.seeds, asked.out, asked.plot, save, face, saves_folder=in_folder)
+    seeds = _check_request(asked.seed, asked.seeds, asked.out, asked.plot, save, face, saves_folder=in_folder)
     with progress(f"{face} {name}") as tick:
         if asked.seeds is None:
             runs = [run_one(system, face, asked.seed, solver=solver, save=save, tick=tick)]
         else:
             from .lab.ensemble import run_seeds
 
-            runs = run_seeds(system, face, range(asked.seeds), solver=solver, tick=tick)
+            runs = run_seeds(system, face, seeds, solver=solver, tick=tick)
     for one in runs:
         if face != "predict" and one.result != "finished":
             say("note", f"seed {one.seed}: {one.result}")
@@ -436,50 +625,64 @@ def _face(face: Face, name: str, asked: Options, solver: str = "default", save: 
     return _print(runs[0].to_dict() if asked.seeds is None else [one.to_dict() for one in runs], True)
 
 
+def _seeds(text: str) -> range:
+    """N, or A:B."""
+    first, colon, last = text.rpartition(":")
+    try:
+        found = range(int(first) if colon else 0, int(last))
+    except ValueError:
+        raise BadArgument(f"--seeds takes N (the seeds 0..N-1) or A:B (B excluded), got {text!r}") from None
+    if found.start < 0 or found.stop > SEEDS:
+        raise BadArgument(f"--seeds must lie between 0 and {SEEDS}, got {text}")
+    if not found:
+        raise BadArgument(f"--seeds must name at least 1 seed, got {text}" + (": B is excluded" if colon else ""))
+    return found
+
+
 def _check_request(
     seed: int,
-    seeds: int | None,
+    seeds: str | None,
     out: Path | None,
     plot: Path | None,
     save: Path | None,
     face: str = "",
     saves_folder: bool = False,
-) -> None:
-    """What can be refused is refused before the run, not after it.
+    tables: Sequence[str] | None = None,
+) -> range:
+    """What can be refused is refused before the run, not after it. Returns the seeds.
 
     saves_folder: --save is a folder, which may be there already, or may appear now: processes of one training share it.
+    tables: what --out may end in.
     """
     from .lab.export import SUFFIXES as TABLES
     from .show.style import SUFFIXES as PICTURES
 
-    if not 0 <= seed < 2**31:
-        raise BadArgument(f"--seed must be zero or positive, and below {2**31}, got {seed}")
+    if not 0 <= seed < SEEDS:
+        raise BadArgument(f"--seed must be zero or positive, and below {SEEDS}, got {seed}")
+    chosen = range(seed, seed + 1)
     if seeds is not None:
-        if seeds < 1:
-            raise BadArgument(f"--seeds must be at least 1, got {seeds}")
+        chosen = _seeds(seeds)
         if seed:
-            raise BadArgument(f"--seed {seed} and --seeds {seeds} exclude each other: --seeds N runs the seeds 0..N-1")
+            raise BadArgument(
+                f"--seed {seed} and --seeds {seeds} exclude each other: --seeds {seed}:B begins at {seed}"
+            )
         if save is not None:
             raise BadArgument("--save keeps one run: use it with --seed, not with --seeds")
-        if out is not None and out.suffix == ".nc":
+        if out is not None and out.suffix == ".nc" and tables is None:
             raise BadArgument(f"cannot write {out}: .nc holds one seed; use .csv for several")
     if out is not None and out.suffix == ".nc" and face == "predict":
         raise BadArgument(f"cannot write {out}: a prediction has no trajectory; use .csv for its stages")
     folders = ["--save"] if saves_folder else []
-    check_files(("--out", out, TABLES), ("--plot", plot, PICTURES), ("--save", save, ()), folders=folders)
+    check_files(("--out", out, tables or TABLES), ("--plot", plot, PICTURES), ("--save", save, ()), folders=folders)
+    return chosen
 
 
 def _draw(path: Path, runs: list[Run]) -> None:
-    from .show.curves import draw_losses
+    from .show.curves import draw_runs
     from .show.style import picture
 
     with picture(path) as axes:
-        curves = [
-            (o.face, o.trajectory["time"].values, o.trajectory["loss"].values) for o in runs if o.trajectory is not None
-        ]
-        prediction = next((o.prediction for o in runs if o.prediction is not None), None)
-        several = len({o.seed for o in runs}) > 1
-        draw_losses(axes, curves, prediction, runs[0].system.name, drops=not several)
+        draw_runs(axes, runs)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -499,12 +702,13 @@ def main(arguments: list[str] | None = None) -> None:
 def _failure(error: Exception) -> str:
     if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):  # the latter is how XLA says it
         return f"not enough memory: {error}"
-    return str(error) if isinstance(error, CannotWrite) else f"{type(error).__name__}: {error}"
+    return str(error) if isinstance(error, CannotWrite | MissingLibrary) else f"{type(error).__name__}: {error}"
 
 
 def run(arguments: list[str]) -> int:
     try:
-        result = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+        with needed_by(arguments[0] if arguments else "saddlescope"):
+            result = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
         say("error", error)
         return 2

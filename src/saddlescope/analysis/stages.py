@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from saddlescope.core.extras import needed_by
 from saddlescope.core.stage import Mark, Stage
 
 
@@ -176,10 +177,8 @@ LEAST_SIGNIFICANCE = 5.0
 
 def _stages_by_change_points(time, loss, smallest_drop, count):
     """Noisy: the least-squares staircase over bins of log-time, with insignificant steps and unsharp drops merged."""
-    try:
+    with needed_by("finding the stages of a noisy curve"):
         import ruptures
-    except ImportError as error:
-        raise ImportError("noisy curves need ruptures: pip install 'saddlescope[stages]'") from error
 
     if len(time) < FEWEST_NOISY:
         raise ValueError(f"a noisy curve needs at least {FEWEST_NOISY} points to show stages, got {len(time)}")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from .run import Run
+from .shown import Shown
 
 NEEDS_FULL = "needs --full"
 
@@ -244,10 +245,12 @@ def only(**fields: Any) -> Callable[[Run], str | None]:
     return reason
 
 
-@dataclass(frozen=True)
-class Verdict:
+@dataclass(frozen=True, repr=False)
+class Verdict(Shown):
     """What runs say of a claim. verdict: in a word; value: the worst deviation found; bound: what it may be; reason:
     why undecided, or what was found; runs: how many decided."""
+
+    shown_by: ClassVar[str] = "saddlescope.show.of_verdicts"
 
     claim: Claim
     verdict: Literal["supported", "refuted", "undecided"]

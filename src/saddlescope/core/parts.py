@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, T
 
 import numpy as np
 
+from .extras import check_installed, needed_by
 from .progress import Tick
 from .stage import Prediction, Stage
 from .start import ReducedStart, Start
@@ -51,12 +52,18 @@ class Part(ABC):  # noqa: B024  (what is abstract is said by each kind of part)
     """system: the subject whose part this is.
 
     engines: functions that make runs of it, by name, and the module of each. A run's name depends on these modules.
+    needs: libraries that it cannot do without, as they are imported, beside those of its engines.
     """
 
     engines: ClassVar[Mapping[str, str]] = {}
+    needs: ClassVar[tuple[str, ...]] = ()
 
     def engine(self, name: str) -> Callable[..., Any]:
-        return getattr(import_module(self.engines[name]), name)
+        """The function of this name; `MissingLibrary` if it, or the part, needs one that is not installed."""
+        face = name.partition("_")[0]
+        check_installed(face, self.needs)
+        with needed_by(face):
+            return getattr(import_module(self.engines[name]), name)
 
     def __init__(self, system: Any):
         self.system = system

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from .errors import unknown
+from .shown import Shown
 from .stage import Prediction, Stage
 from .strict import strict
 from .subject import Face
@@ -22,8 +23,8 @@ class Origin(NamedTuple):
     device: str
 
 
-@dataclass(frozen=True)
-class Run:
+@dataclass(frozen=True, repr=False)
+class Run(Shown):
     """What was asked (system, which may be a study; face; seed), and what it showed.
 
     stages, final_loss, conserved_drift: measured, of predict predicted; None where there is no such number.
@@ -32,6 +33,8 @@ class Run:
     solver: in words.  seconds: that it took.  made: what made a run that was read from a store or a record; None if
     this process did.
     """
+
+    shown_by: ClassVar[str] = "saddlescope.show.of_run"
 
     system: Any
     face: Face
@@ -46,6 +49,11 @@ class Run:
     trajectory: Any = None
     prediction: Prediction | None = None
     made: Origin | None = None
+
+    @property
+    def on_flow_time(self) -> bool:
+        """Whether its time is the gradient flow's: not where an optimizer moves the weights at a pace of its own."""
+        return self.face != "train" or getattr(self.system.spec, "follows_flow", True)
 
     def series(self, name: str) -> np.ndarray:
         """An observable, or a coordinate, over time."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -45,13 +45,14 @@ def implementations(paper: str | None = None) -> list[Implementation]:
 
 
 def find_statement(paper: str, statement: str) -> list[Implementation]:
-    """Implementations of a statement; "(5)", "Eq 5" and "eq. (5)" all mean "Eq. (5)"."""
+    """Implementations of a statement, however it is written (see `is_among`)."""
+    return [found for found in implementations(paper) if is_among(statement, found.statements)]
+
+
+def is_among(statement: str, known: Iterable[str]) -> bool:
+    """Whether a statement is one of these; "(5)", "Eq 5" and "eq. (5)" all mean "Eq. (5)"."""
     wanted = _plain(statement)
-    return [
-        found
-        for found in implementations(paper)
-        if any(wanted in (_plain(known), _plain(known).removeprefix("eq")) for known in found.statements)
-    ]
+    return any(wanted in (_plain(one), _plain(one).removeprefix("eq")) for one in known)
 
 
 def _plain(statement: str) -> str:

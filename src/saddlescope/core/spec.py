@@ -137,8 +137,13 @@ class Spec(Parameters):
         require(self.plateau_every > 0, "plateau_every", self.plateau_every, "positive")
         require(self.data_seed >= 0, "data_seed", self.data_seed, "zero or positive")
 
+    @property
+    def follows_flow(self) -> bool:
+        """Whether `train` moves the weights along the gradient flow, so that its time is the flow's."""
+        return self.optimizer == "gd"
+
     def remarks(self) -> list[str]:
-        if self.optimizer == "gd":
+        if self.follows_flow:
             return []
         return [
             f"with optimizer={self.optimizer} the time of `train` counts steps x learning_rate, as for gd, but weights "

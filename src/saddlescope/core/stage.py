@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
+
+from .shown import Shown
 
 
 class Mark(NamedTuple):
@@ -108,8 +110,8 @@ class Ending:
     at_once: bool = False
 
 
-@dataclass(frozen=True)
-class Prediction:
+@dataclass(frozen=True, repr=False)
+class Prediction(Shown):
     """What theory says of one start.
 
     stages: with `marks`, one each, by which the other faces find the same stages.
@@ -118,7 +120,10 @@ class Prediction:
     observables: at the end of the last stage.
     solver: how the numbers were obtained.  notes: what limits them.
     ending: when a run is over.
+    staircase: whether the loss rests on a plateau between stages; else they are moments of a curve that falls on.
     """
+
+    shown_by: ClassVar[str] = "saddlescope.show.of_prediction"
 
     stages: tuple[Stage, ...]
     marks: tuple[Mark, ...]
@@ -128,6 +133,7 @@ class Prediction:
     solver: str = "closed form"
     notes: tuple[str, ...] = ()
     ending: Ending = Ending()
+    staircase: bool = True
 
     def __post_init__(self) -> None:
         count = len(self.stages)

@@ -17,6 +17,18 @@ def columns() -> int:
     return max(NARROW, shutil.get_terminal_size((WIDE, 24)).columns)
 
 
+def folded(name: str, width: int) -> str:
+    """A name over several lines of at most so many letters, broken after an underscore, a dot or a slash where it has
+    any."""
+    lines, rest = [], name
+    while len(rest) > width:
+        places = [place for place, sign in enumerate(rest[:width], start=1) if sign in "_./"]
+        cut = places[-1] if places else width
+        lines.append(rest[:cut])
+        rest = rest[cut:]
+    return "\n".join([*lines, rest])
+
+
 LONGEST = 300
 """Characters without a space, of which more are not shown."""
 

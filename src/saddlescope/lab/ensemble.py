@@ -8,6 +8,7 @@ from functools import partial
 from saddlescope.core.progress import Tick, part_of, silent
 from saddlescope.core.registry import named
 from saddlescope.core.run import Run
+from saddlescope.core.shown import Shown
 from saddlescope.core.subject import Face, Subject
 from saddlescope.core.system import System
 
@@ -21,9 +22,15 @@ TOGETHER = 32
 """Seeds from which flows run as one batch: below it the batch is too small to pay."""
 
 
+class Ensemble(Shown, list[Run]):
+    """Runs of one face of one system from several seeds: a list of runs that shows itself."""
+
+    shown_by = "saddlescope.show.of_ensemble"
+
+
 def run_seeds(
     system: Subject | str, face: Face, seeds: Sequence[int], *, solver: str = "default", tick: Tick = silent
-) -> list[Run]:
+) -> Ensemble:
     """One face from many seeds, on all cores: runs in the order of `seeds`.
 
     Flows of a batched system run together, without a prediction each. A system whose class is defined in the calling
@@ -37,8 +44,8 @@ def run_seeds(
         job = partial(all_at_once, chosen, solver)
     # Training compiles once per process: one process with a warm cache is faster there.
     if workers == 1 or len(seeds) < FEWEST or face == "train" or not can_travel(job):
-        return job(seeds, tick)
-    return _on_cores(job, seeds, workers, tick)
+        return Ensemble(job(seeds, tick))
+    return Ensemble(_on_cores(job, seeds, workers, tick))
 
 
 def _together(system: System) -> bool:

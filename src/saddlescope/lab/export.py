@@ -15,6 +15,8 @@ from saddlescope.core.trajectory import series_in
 if TYPE_CHECKING:
     from saddlescope.core.run import Run
 
+    from .compare import Comparison
+
 
 SUFFIXES = (".nc", ".csv")
 
@@ -28,7 +30,17 @@ def write_runs(path: Path, runs: Sequence[Run]) -> None:
     trajectory = runs[0].trajectory
     if path.suffix != ".nc" or len(runs) > 1 or trajectory is None:
         raise BadArgument(f"cannot write {path}: .csv takes all, .nc the trajectory of one seed of flow or train")
-    write_whole(path, lambda partial: trajectory.to_netcdf(partial, engine="scipy"))
+    # The format takes a dimension without places for one that may grow, and cannot be read back.
+    whole = trajectory.drop_dims([name for name, size in trajectory.sizes.items() if not size])
+    write_whole(path, lambda partial: whole.to_netcdf(partial, engine="scipy"))
+
+
+def write_comparisons(path: Path, results: Sequence[Comparison]) -> None:
+    """.csv: a row for each stage of each seed, with its time and loss in every face."""
+    from saddlescope.show.of_comparison import rows
+
+    found = [row for result in results for row in rows(result)]
+    write_whole(path, lambda partial: write_csv(partial, found))
 
 
 def _rows(run: Run) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from saddlescope.core.errors import CannotGoOn, concerns_all, told_with_place
+from saddlescope.core.extras import MissingLibrary
 from saddlescope.core.progress import Tick, part_of, silent
 from saddlescope.core.run import Run
 
@@ -162,7 +163,7 @@ def _attempt(store: Store, request: Request, tick: Tick = silent, note: Note = l
     try:
         perform(store, request, tick, note)
     except (Exception, SystemExit) as error:
-        if isinstance(error, CodeChanged) or concerns_all(error) or _is_below(store.root, error):
+        if isinstance(error, CodeChanged | MissingLibrary) or concerns_all(error) or _is_below(store.root, error):
             raise
         return told_with_place(error)
     return ""

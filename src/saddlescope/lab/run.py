@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from saddlescope.core.extras import needed_by
 from saddlescope.core.progress import Tick, silent
 from saddlescope.core.registry import named
 from saddlescope.core.run import Run
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import xarray
 
 
+@needed_by("predict")
 @one_thread()
 def predict(system: Subject | str, seed: int = 0) -> Prediction:
     """What theory says of the start of `seed`: stages with times and losses, marks, plateaus.
@@ -32,6 +34,7 @@ def predict(system: Subject | str, seed: int = 0) -> Prediction:
     return chosen.theory.predict(chosen.start(seed))
 
 
+@needed_by("flow")
 def flow(system: Subject | str, seed: int = 0, **options: Any) -> xarray.Dataset:
     """The gradient flow of a system from the start of `seed`, a trajectory; options: those of `dynamics.flow.flow`."""
     chosen = named(system)
@@ -39,6 +42,7 @@ def flow(system: Subject | str, seed: int = 0, **options: Any) -> xarray.Dataset
     return chosen.flow.engine("flow")(chosen, seed, **options)
 
 
+@needed_by("train")
 def train(
     system: Subject | str, seed: int = 0, *, save: Path | None = None, tick: Tick = silent, **options: Any
 ) -> xarray.Dataset:
@@ -72,7 +76,7 @@ def run(
     began = wall.perf_counter()
     if prediction is None and chosen.theory is not None:
         start = chosen.start(seed) if start is None else start
-        with one_thread():
+        with one_thread(), needed_by(face):
             prediction = chosen.theory.predict(start)
     before = wall.perf_counter() - began
     if face == "predict":

@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from saddlescope.core.errors import BadArgument
+from saddlescope.core.extras import needed_by
 
-try:
+with needed_by("reading TensorBoard's events"):
     from google_crc32c import value as crc32c
-except ImportError:  # comes with zarr; without it a damaged file is noticed only where its structure breaks
-    crc32c = None
 
 FLOAT, DOUBLE = 1, 2
 """TensorFlow's numbers of the two types in which scalars are written."""
@@ -75,8 +74,6 @@ def _records(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def _check(path: Path, offset: int, content: bytes, written: bytes, what: str) -> None:
-    if crc32c is None:
-        return
     plain = int(crc32c(content))
     # The format rotates and shifts checksums, so that a record which holds records does not check itself.
     masked = ((plain >> 15 | plain << 17) + 0xA282EAD8) & 0xFFFFFFFF

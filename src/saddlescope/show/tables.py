@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import math
 import re
 import statistics
 from collections import Counter
@@ -14,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 from rich.table import Table
 
-from saddlescope.core.words import duration
+from saddlescope.core.words import columns, duration, folded
+
+from .words import closing_lines, gap_lines, number
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from saddlescope.core.run import Run
     from saddlescope.core.subject import Subject
     from saddlescope.lab.compare import Comparison
+    from saddlescope.lab.judge import Verdicts
 
 
 class Rows(list):
@@ -36,12 +38,22 @@ def as_data(what: Any) -> Any:
     return what.data if isinstance(what, Rows) else what
 
 
-def number(value: float | None, digits: int = 6) -> str:
-    return "-" if value is None or not math.isfinite(value) else f"{value:.{digits}g}"
-
-
 WORDS = (
-    *("system", "what it is", "label", "field", "meaning", "where", "statement", "check", "reason", "faces", "claim"),
+    *(
+        "system",
+        "what it is",
+        "label",
+        "field",
+        "observable",
+        "over",
+        "meaning",
+        "where",
+        "statement",
+        "check",
+        "reason",
+        "faces",
+        "claim",
+    ),
     *("verdict", "source"),
 )
 """Columns that do not hold numbers."""
@@ -55,6 +67,18 @@ def _table(title: str, *columns: str) -> Table:
     for name in columns:
         table.add_column(name, justify="left" if name in WORDS else "right", overflow="fold")
     return table
+
+
+NARROW = 90
+"""Columns of a terminal that is narrow."""
+
+NAME, NARROW_NAME = 36, 24
+"""Letters of a name in one line, and in one of a narrow terminal."""
+
+
+def _name(name: str) -> str:
+    """For a column without wrapping: a terminal would break a name in mid-word."""
+    return folded(name, NARROW_NAME if columns() < NARROW else NAME)
 
 
 def systems() -> Rows:
@@ -90,12 +114,16 @@ def coverage() -> Rows:
         for room in rooms().values()
         if room.inventory  # what a study treats of a paper is counted with the paper
     ]
-    table = _table("", "system", "lines", "covered", "by claim", "function", "figure", "erratum", "reason")
+    names = ("claim", "function", "figure", "erratum", "reason")
+    table = _table("", "system", "covered", *names)
+    for column in table.columns:
+        column.no_wrap = True
+        column.justify = "left" if column.header == "system" else "right"
     for row in rows:
-        names = ("system", "lines", "covered", "claim", "function", "figure", "erratum", "reason")
-        table.add_row(*(str(row[name]) for name in names))
+        table.add_row(row["system"], f"{row['covered']} of {row['lines']}", *(str(row[name]) for name in names))
     words = (
-        "covered: lines that point to a claim, function, figure, erratum or written reason; one may point to several."
+        "covered: lines of the inventory that point to a claim, function, figure, erratum or written reason; one may "
+        "point to several."
     )
     return Rows(rows, [table, words])
 
@@ -126,15 +154,15 @@ def _of(system: str, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _claims(system: str, rows: Sequence[dict[str, Any]], everything: bool) -> Table:
-    """In a narrow terminal words may be broken over lines; numbers may not."""
+    """In a narrow terminal sentences may be broken over lines; numbers may not, and names only between their words."""
     title = system if everything else f"{system}: refuted"
     table = _table(title, *["verdict"] * everything, "claim", "value", "bound", "source")
     for column in table.columns:
-        column.no_wrap = column.header not in ("claim", "source")
+        column.no_wrap = column.header != "source"
     for row in rows:
         verdict = [f"[{COLOURS[row['verdict']]}]{row['verdict']}[/]"] * everything
         numbers = (number(row["value"], 3), number(row["bound"], 3))
-        table.add_row(*verdict, row["claim"], *numbers, row["source"].partition(", ")[2])
+        table.add_row(*verdict, _name(row["claim"]), *numbers, row["source"].partition(", ")[2])
     return table
 
 
@@ -146,6 +174,8 @@ def errata(rows: Sequence[dict[str, Any]]) -> Rows:
         if row["off_printed"] is not None:
             off = f"{number(row['off_printed'], 2)} as printed, {number(row['off_repaired'], 2)} repaired"
             lines.append(("off by", f"{off}: {row['measure']}"))
+        elif row["lacks"]:
+            lines.append(("off by", f"not computed: {row['lacks']}"))
         block = Table.grid(padding=(0, 2))
         block.add_column(style="dim")
         block.add_column(overflow="fold")
@@ -175,7 +205,19 @@ def fields(kind: type[Subject]) -> Rows:
     for name, changes in kind.presets.items():
         settings = " ".join(f"{key}={json.dumps(value, separators=(',', ':'))}" for key, value in changes.items())
         presets.append(f"preset {name}: {settings or 'as above'}")
-    return Rows(rows, [table, *presets])
+    return Rows(rows, [table, *presets, _measured(kind)])
+
+
+def _measured(kind: type[Subject]) -> Table:
+    """What every run of it measures."""
+    from saddlescope.core.observable import Once
+
+    table = _table("what is measured, at every saved time", "observable", "over", "meaning")
+    table.columns[0].no_wrap = True
+    for name, one in kind.observables.items():
+        once = ["once"] if isinstance(one, Once) else []
+        table.add_row(_name(name), ", ".join([*once, *one.dims]), escape(one.label))
+    return table
 
 
 def _meanings(spec_type: type) -> dict[str, str]:
@@ -202,7 +244,7 @@ def runs(found: Sequence[Run]) -> Rows:
     """Stages of one run; of several, each run's; of many, their distribution."""
     data = [run.to_dict() for run in found]
     if len(found) == 1:
-        return Rows(data, [_stage_table(found), *_closing_lines(found[0])])
+        return Rows(data, [_stage_table(found), *closing_lines(found[0])])
     ended = Counter(run.result.split(":")[0] for run in found)
     table = _stage_table(found) if len(found) <= MANY else _distribution(found)
     return Rows(data, [table, "; ".join(f"{count} {result}" for result, count in ended.items())])
@@ -227,39 +269,89 @@ def _stage_table(found: Sequence[Run]) -> Table:
 
 
 def _distribution(found: Sequence[Run]) -> Table:
+    from .of_ensemble import COLUMNS, distribution
+
     title = f"{found[0].face} {found[0].system.name}, {len(found)} seeds: time of each stage"
-    table = _table(title, "stage", "label", "seen", "earliest", "median", "latest")
-    stages = {stage.index: stage.label for run in found for stage in run.stages}
-    for index, label in sorted(stages.items()):
-        times = sorted(s.time for o in found for s in o.stages if s.index == index and s.time is not None)
-        picks = [times[0], statistics.median(times), times[-1]] if times else [None] * 3
-        table.add_row(str(index), label, str(len(times)), *map(number, picks))
+    table = _table(title, *COLUMNS)
+    for row in distribution(found):
+        table.add_row(*row)
     return table
 
 
-def _closing_lines(run: Run) -> list[str]:
-    lines = [f"final loss {number(run.final_loss, 9)}"]
-    if run.conserved_drift is not None and math.isfinite(run.conserved_drift):
-        lines.append(f"conserved drift {run.conserved_drift:.1e}")
-    return ["; ".join(lines), f"{run.solver}; {run.result}; {run.seconds:.2f} s"]
+def comparisons(results: Sequence[Comparison]) -> Rows:
+    """Of one seed: times and losses of each stage in every face. Of several: times; of many, their medians."""
+    from .of_comparison import rows
+
+    faces = list(results[0].runs)
+    data = [row for result in results for row in rows(result)]
+    name = results[0].system.name
+    if len(results) == 1:
+        tables = [
+            _faces_table(f"{name}, seed {results[0].seed}: {title}", data, faces, quantity, digits)
+            for quantity, title, digits in (
+                ("time", "time of each drop", 6),
+                ("loss", "loss of the plateau after it", 9),
+            )
+        ]
+        lines = [f"{face}: {run.solver}; {run.result}; {run.seconds:.2f} s" for face, run in results[0].runs.items()]
+        return Rows(data, [*tables, *gap_lines(results), *lines])
+    title = f"{name}, {len(results)} seeds: time of each drop"
+    if len(results) <= MANY:
+        return Rows(data, [_faces_table(title, data, faces, "time", 6, seeds=True), *gap_lines(results)])
+    middle = [
+        {
+            "index": index,
+            "label": next(row["label"] for row in data if row["index"] == index),
+            **{f"{face}_time": _median(row[f"{face}_time"] for row in data if row["index"] == index) for face in faces},
+        }
+        for index in sorted({row["index"] for row in data})
+    ]
+    return Rows(data, [_faces_table(f"{title}, median", middle, faces, "time", 6), *gap_lines(results)])
 
 
-def comparison(result: Comparison) -> Rows:
-    """Times and losses of each stage in every face, then how far each face is from the flow."""
-    faces = list(result.runs)
-    rows = result.rows()
-    tables = []
-    for quantity, title, digits in (("time", "time of each drop", 6), ("loss", "loss of the plateau after it", 9)):
-        table = _table(f"{result.system.name}, seed {result.seed}: {title}", "stage", "label", *faces)
-        for row in rows:
-            table.add_row(str(row["index"]), row["label"], *(number(row[face][quantity], digits) for face in faces))
-        tables.append(table)
-    lines = [f"{face}: {run.solver}; {run.result}; {run.seconds:.2f} s" for face, run in result.runs.items()]
-    gaps = []
-    for face, found in result.differences().items():
-        words = ", ".join(f"{quantity} {gap:.1e}" for quantity, gap in found.items())
-        gaps.append(f"{face} against flow, largest relative difference: {words}")
-    return Rows(rows, [*tables, *gaps, *lines])
+def _faces_table(
+    title: str, rows: Iterable[Mapping[str, Any]], faces: Sequence[str], quantity: str, digits: int, seeds: bool = False
+) -> Table:
+    table = _table(title, *["seed"] * seeds, "stage", "label", *faces)
+    for row in rows:
+        numbers = (number(row[f"{face}_{quantity}"], digits) for face in faces)
+        table.add_row(*[str(row.get("seed"))] * seeds, str(row["index"]), row["label"], *numbers)
+    return table
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
+
+
+def verdicts_of_one_run(found: Verdicts) -> Rows:
+    """Every claim that the run decides, then those that it cannot, by their reasons."""
+    from .of_verdicts import rows
+
+    data = [{"system": found.run.system.name, **row} for row in rows(found)]
+    decided = [row for row in data if row["verdict"] != "undecided"]
+    counts = ", ".join(f"{sum(row['verdict'] == word for row in data)} {word}" for word in COLOURS)
+    reasons = [f"undecided: {row['claim']}: {row['reason']}" for row in data if row["verdict"] == "undecided"]
+    return Rows(data, [_claims(found.title, decided, everything=True), *reasons, counts])
+
+
+THINGS_TO_TRY = (
+    ("compare linear_icl --plot staircase.png", "a paper's staircase: predicted, integrated and trained"),
+    ("reproduce linear_icl:4 --all", "a figure of a paper, and verdicts on the claims it rests on"),
+    ("judge linear_icl --set context_length=100", "verdicts on its claims at parameters of your own"),
+    ("diff BASE TUNED --report change.html", "your fine-tune: how low-rank it was, matrix by matrix and head by head"),
+    ("stages log.jsonl --plot stages.png", "the stages of your own loss curve"),
+)
+"""Commands without the program's name, and what each shows."""
+
+
+def things_to_try() -> list[Any]:
+    lines = [line for command, words in THINGS_TO_TRY for line in (f"  saddlescope {command}", f"      {words}")]
+    return [
+        "saddlescope: how transformers learn in stages. Five things to try:",
+        *lines,
+        "`saddlescope list` shows every system, `saddlescope --help` every command, each with examples in its --help.",
+    ]
 
 
 def found_stages(rows: list[dict[str, Any]]) -> Rows:
@@ -271,10 +363,27 @@ def found_stages(rows: list[dict[str, Any]]) -> Rows:
 
 
 def sources(rows: list[dict[str, Any]]) -> Rows:
-    table = _table("", "statement", "function", "where")
+    """One place in a line that an editor understands; many by file, each function with all its statements."""
+    if len({(row["file"], row["line"]) for row in rows}) == 1:
+        one = rows[0]
+        return Rows(rows, [f"{one['file']}:{one['line']}  {one['function']}  ({_statements(rows)})"])
+    files: dict[str, dict[tuple[int, str], list[dict[str, Any]]]] = {}
     for row in rows:
-        table.add_row(row["statement"], row["function"], f"{row['file']}:{row['line']}")
-    return Rows(rows, [table])
+        files.setdefault(row["file"], {}).setdefault((row["line"], row["function"]), []).append(row)
+    parts: list[Any] = []
+    for file, functions in files.items():
+        block = Table.grid(padding=(0, 2, 0, 0))
+        block.add_column(justify="right", min_width=6)
+        block.add_column(no_wrap=True)
+        block.add_column()
+        for (line, function), found in sorted(functions.items()):
+            block.add_row(str(line), _name(function), escape(_statements(found)))
+        parts += [file, block]
+    return Rows(rows, parts)
+
+
+def _statements(rows: Iterable[Mapping[str, Any]]) -> str:
+    return "; ".join(dict.fromkeys(row["statement"] for row in rows))
 
 
 def checks(reports: Sequence[Any]) -> Rows:
