@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+import tomllib
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ LINKS = re.findall(r"\[([^]]+)\]\((src/saddlescope/(?:systems|studies)/(\w+)/REA
 ABSENT = {room for _, page, room in LINKS if room not in rooms() and not (ROOT / page).parent.exists()}
 """Rooms that were deleted from this copy: what names one of them is passed over."""
 
-OUTPUTS = ("--out", "--save", "--plot", "--report", "--extract")
+OUTPUTS = ("--out", "--save", "--plot", "--report", "--extract", "--latex")
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 CELL = re.compile(r"[┃│]")
 
@@ -79,7 +80,7 @@ def test_every_saddlescope_command(folder, monkeypatch, call):
     written, missing, passed_over = {"out"}, set(ABSENT), []
     for command, shown in commands():
         program, *arguments = shlex.split(command)
-        if program == "make":
+        if program in ("make", "pip"):
             continue
         assert program == "saddlescope"
         outputs = {arguments[place + 1] for place, word in enumerate(arguments) if word in OUTPUTS}
@@ -97,6 +98,12 @@ def test_every_saddlescope_command(folder, monkeypatch, call):
     assert {path.name for path in folder.iterdir()} == {"base", "tuned", "run"} | written
     if passed_over:
         pytest.skip(f"all but those that need {', '.join(sorted(ABSENT))}: {'; '.join(passed_over)}")
+
+
+def test_extras_exist():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    named = re.findall(r"pip install '?saddlescope(?:\[(\w+)\])?", TEXT)
+    assert "" in named and set(named) - {""} <= set(extras)
 
 
 def test_make_targets():
@@ -117,13 +124,20 @@ def run_block(code, folder):
 
 
 def test_python_of_the_laboratory(folder):
-    assert run_block(BLOCKS[0], folder).count("[") == 3
+    printed = run_block(BLOCKS[0], folder)
+    assert "predict against flow" in printed and "supported" in printed and "eigenvector 4" in printed
 
 
-def test_python_of_the_instrument(folder, torch):
-    assert len(re.sub(r"[\[\]]", " ", run_block(BLOCKS[1], folder)).split()) == 2 * 2 * 4
+def test_python_of_the_comparison_in_memory(folder, torch):
+    assert "of 8 matrices changed" in run_block(BLOCKS[1], folder)
+    assert (folder / "from_memory" / "adapter_model.safetensors").is_file()
+    assert (folder / "from_memory.html").is_file()
+
+
+def test_python_of_the_watch(folder, torch):
+    assert len(re.sub(r"[\[\]]", " ", run_block(BLOCKS[2], folder)).split()) == 2 * 2 * 4
     assert (folder / "watched.html").is_file()
-    assert len(BLOCKS) == 2
+    assert len(BLOCKS) == 3
 
 
 def test_claims_are_counted():

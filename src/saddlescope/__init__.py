@@ -18,12 +18,8 @@ Names are loaded when they are first used, from the modules that __init__.pyi sa
 heavy library.
 """
 
-from saddlescope.core.lazy import lazy_names, names_in_stub
+from saddlescope.core.lazy import lazy_names
 
 __version__ = "0.1.0"
 
-HOMES = names_in_stub(__file__)
-"""The public names, and the module of each."""
-
-__all__ = sorted(HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
-__getattr__, __dir__ = lazy_names(__name__, HOMES)
+__getattr__, __dir__ = lazy_names(__name__, __file__)

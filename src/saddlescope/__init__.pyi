@@ -30,6 +30,13 @@ from .core.experiment import (
     misprints as misprints,
     over as over,
 )
+from .core.observable import (
+    Coordinate as Coordinate,
+    Observable as Observable,
+    Once as Once,
+    OverTime as OverTime,
+)
+from .core.paper import Paper as Paper
 from .core.parts import (
     Descent as Descent,
     ExactDescent as ExactDescent,
@@ -57,9 +64,10 @@ from .core.source import source as source
 from .core.spec import Parameters as Parameters, Spec as Spec, require as require
 from .core.stage import Ending as Ending, Mark as Mark, Prediction as Prediction, Stage as Stage
 from .core.start import ReducedStart as ReducedStart, Start as Start
-from .core.subject import Once as Once, OverTime as OverTime, Subject as Subject
+from .core.subject import Subject as Subject
 from .core.system import System as System
 from .core.trajectory import build_trajectory as build_trajectory
+from .lab.cite import cite as cite
 from .lab.compare import compare as compare
 from .lab.ensemble import run_seeds as run_seeds
 from .lab.job import reproduce as reproduce

@@ -196,7 +196,7 @@ def test_import_is_light():
 def test_missing_libraries_are_named(monkeypatch, library):
     assert lacking("digits") == ""
     monkeypatch.setitem(sys.modules, library, None)
-    assert lacking("digits") == f"it needs {library}: pip install 'saddlescope[torch]'"
+    assert lacking("digits") == f"it needs {library}, which is not installed: pip install 'saddlescope[vision]'"
 
 
 # ---- what becomes of an image ----------------------------------------------------------------------------
