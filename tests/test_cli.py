@@ -326,8 +326,8 @@ def test_interrupt_leaves_nothing_broken(tmp_path):
 def test_progress_goes_to_stderr(capsys, monkeypatch):
     monkeypatch.setattr("saddlescope.core.progress.PATIENCE", 0.0)
     monkeypatch.setenv("FORCE_COLOR", "1")
-    code, out, err = call(capsys, "flow", "squares", "--json")
-    assert code == 0 and "flow squares" in err
+    code, out, err = call(capsys, "compare", "squares", "--json")  # long enough for a bar to appear
+    assert code == 0 and "compare squares" in err
     strict_loads(out)
 
 
